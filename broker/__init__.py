@@ -1,0 +1,1 @@
+"""What passes between the processes of the farm, and nothing else."""

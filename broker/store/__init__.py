@@ -1,0 +1,1 @@
+"""PostgreSQL, the only truth: tables, sessions, queries and the box functions' client."""

@@ -1,0 +1,1 @@
+"""Plans, the dispatcher that hands runs to boxes, and the command bv3-schedule."""
