@@ -195,7 +195,7 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsRow:
-    """One row of the product's tasks.jsonl, joined by the child's session id; None is what it did not print."""
+    """One row of the product's tasks.jsonl, joined by the child's session id; None: not printed."""
 
     session_id: str
     status: str

@@ -1,0 +1,91 @@
+"""The one typed door to the queues. A caller commits its rows first, then publishes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+from celery import Celery
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from broker.codec import to_json
+from broker.errors import BrokerError
+from broker.queues import GRADE, MAX_MESSAGE_BYTES, RUN, STORE_EVIDENCE, STORE_RECORD, queue_of_box
+from broker.types import RunOrder
+
+# base64 makes 4 bytes of 3, and the envelope takes some
+_CHUNK_BYTES = MAX_MESSAGE_BYTES // 4 * 3 - 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Sends the four kinds of message. Every method raises BrokerError when Redis is away."""
+
+    app: Celery
+
+    def send_run(self, box: str, order: RunOrder) -> None:
+        """The order is on the box's queue. Its name in Flower tells sweep, site, trial and box."""
+        task_id = f"{order.sweep}.{order.name}.d{order.dispatch}"
+        self._send(
+            RUN,
+            queue=queue_of_box(box),
+            task_id=task_id,
+            args=[to_json(order)],
+            argsrepr=f"({order.sweep!r}, {order.name!r}, box={box!r})",
+        )
+
+    def send_evidence(self, box: str, sha256: str, data: bytes) -> None:
+        """The bytes are on `results`, compressed and in chunks, under the hash of the plain bytes."""
+        chunks = list(split_evidence(data))
+        for index, chunk in enumerate(chunks):
+            self._send(
+                STORE_EVIDENCE,
+                queue=None,
+                kwargs={
+                    "box": box,
+                    "sha256": sha256,
+                    "index": index,
+                    "total": len(chunks),
+                    "data": base64.b64encode(chunk).decode("ascii"),
+                },
+                kwargsrepr=f"{{'box': {box!r}, 'sha256': {sha256[:12]!r}, 'chunk': '{index + 1}/{len(chunks)}'}}",
+            )
+
+    def send_record(self, box: str, attempt: int, data: bytes) -> None:
+        """The record's bytes are on `results`."""
+        self._send(
+            STORE_RECORD,
+            queue=None,
+            kwargs={"box": box, "attempt": attempt, "data": base64.b64encode(data).decode("ascii")},
+            kwargsrepr=f"{{'box': {box!r}, 'attempt': {attempt}}}",
+        )
+
+    def wake_grader(self) -> None:
+        """The grader will look for rows that have no verdict yet."""
+        self._send(GRADE, queue=None)
+
+    def _send(self, task: str, *, queue: str | None, **options: Any) -> None:
+        try:
+            # retry=False: the row is the truth, a message that could not be sent is sent again from it
+            self.app.send_task(task, queue=queue, retry=False, ignore_result=True, **options)
+        except (OperationalError, RedisError, OSError) as error:
+            raise BrokerError(f"can't publish {task}: {error}", hint="is Redis up? (bv3-farm status)") from error
+
+
+def split_evidence(data: bytes) -> Iterator[bytes]:
+    """The data compressed, in pieces that fit a message; at least one piece."""
+    packed = zstandard.ZstdCompressor().compress(data)
+    for start in range(0, len(packed), _CHUNK_BYTES):
+        yield packed[start : start + _CHUNK_BYTES]
+
+
+def join_evidence(chunks: list[bytes]) -> bytes:
+    """The plain data of all chunks in order. Raises ValueError when they are no compressed data of ours."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(b"".join(chunks))
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error

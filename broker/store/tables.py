@@ -1,0 +1,288 @@
+"""The tables, as SQLAlchemy describes them. The migrations make them; a test compares the two.
+
+States are columns with a CHECK; what must be unique while it is open is a partial unique index,
+so that a wrong state can't be written by anyone (DELIVERY, "Things").
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from broker.types import Bucket
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+RUN_STATES = ("planned", "dispatched", "started", "closed", "cancelled")
+DISPATCH_STATES = ("open", "started", "done", "released", "taken_back", "lost")
+ATTEMPT_STATES = ("started", "finished", "reported", "graded", "lost")
+DISPATCH_OPEN = ("open", "started")
+ATTEMPT_OPEN = ("started", "finished", "reported")
+
+
+def _one_of(column: str, values: tuple[str, ...], name: str) -> sa.CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} in ({listed})", name=name)
+
+
+def _time(name: str, *, now: bool = False) -> sa.Column[object]:
+    if now:
+        return sa.Column(name, sa.DateTime(timezone=True), nullable=False, server_default=sa.func.clock_timestamp())
+    return sa.Column(name, sa.DateTime(timezone=True))
+
+
+def _identity() -> sa.Column[int]:
+    return sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True)
+
+
+def _json(name: str) -> sa.Column[object]:
+    return sa.Column(name, JSONB, nullable=False, server_default=sa.text("'{}'::jsonb"))
+
+
+sweeps = sa.Table(
+    "sweeps",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("suite", sa.Text, nullable=False),
+    sa.Column("suite_sha256", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("trials", sa.Integer, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
+    # how many further attempts an infra verdict may cost a run
+    sa.Column("retries", sa.Integer, nullable=False, server_default="2"),
+    sa.Column("requested_by", sa.Text, nullable=False),
+    _json("params"),
+    _time("created_at", now=True),
+    # orders: columns that stop starts, never audits and clean-ups
+    _time("paused_at"),
+    _time("cancelled_at"),
+    _time("halted_at"),
+    sa.Column("order_reason", sa.Text),
+    _time("deadline"),
+    _time("finished_at"),
+    _one_of("mode", ("dry", "live"), "mode"),
+    sa.CheckConstraint("trials >= 1", name="trials"),
+    sa.CheckConstraint("retries >= 0", name="retries"),
+)
+
+site_runs = sa.Table(
+    "site_runs",
+    metadata,
+    _identity(),
+    sa.Column("sweep_id", sa.ForeignKey("sweeps.id"), nullable=False),
+    sa.Column("arm", sa.Text, nullable=False),
+    sa.Column("site", sa.Text, nullable=False),
+    sa.Column("trial", sa.Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, server_default="dry"),
+    sa.Column("order_key", sa.Integer, nullable=False),
+    _json("task"),
+    sa.Column("state", sa.Text, nullable=False, server_default="planned"),
+    _time("planned_at", now=True),
+    _time("dispatched_at"),
+    _time("started_at"),
+    _time("closed_at"),
+    sa.Column("reason", sa.Text),
+    sa.UniqueConstraint("sweep_id", "arm", "site", "trial"),
+    _one_of("state", RUN_STATES, "state"),
+    _one_of("kind", ("dry",), "kind"),
+    sa.CheckConstraint("trial >= 1", name="trial"),
+    sa.Index("ix_site_runs_planned", "order_key", "id", postgresql_where=sa.text("state = 'planned'")),
+    sa.Index("ix_site_runs_sweep_id_state", "sweep_id", "state"),
+)
+
+boxes = sa.Table(
+    "boxes",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    # the PostgreSQL login that may speak for this box, and for no other
+    sa.Column("login", sa.Text, nullable=False, unique=True),
+    sa.Column("token", sa.Uuid),
+    sa.Column("machine", sa.Text),
+    sa.Column("boot", sa.Text),
+    sa.Column("namespace", sa.Text),
+    sa.Column("pid", sa.Integer),
+    _time("registered_at"),
+    _time("last_beat_at"),
+    sa.Column("beats", sa.BigInteger, nullable=False, server_default="0"),
+    # what the last beat said the box does: starting, ready, running, draining, contended
+    sa.Column("phase", sa.Text, nullable=False, server_default="gone"),
+    # why the box must get no runs; null is: it may
+    sa.Column("hold_reason", sa.Text),
+    sa.Column("drain", sa.Boolean, nullable=False, server_default=sa.false()),
+    _json("facts"),
+)
+
+dispatches = sa.Table(
+    "dispatches",
+    metadata,
+    _identity(),
+    sa.Column("run_id", sa.ForeignKey("site_runs.id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
+    sa.Column("slot", sa.SmallInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, server_default="open"),
+    _time("created_at", now=True),
+    sa.Column(
+        "sent_at",
+        ARRAY(sa.DateTime(timezone=True)),
+        nullable=False,
+        server_default=sa.text("'{}'::timestamptz[]"),
+    ),
+    # the box's beat counter when it was last sent: two more idle beats mean the message is lost
+    sa.Column("sent_at_beat", sa.BigInteger),
+    _time("started_at"),
+    _time("ended_at"),
+    sa.Column("reason", sa.Text),
+    sa.UniqueConstraint("run_id", "number"),
+    _one_of("state", DISPATCH_STATES, "state"),
+    sa.CheckConstraint("slot in (1, 2)", name="slot"),
+    sa.Index(
+        "uq_dispatches_open_run",
+        "run_id",
+        unique=True,
+        postgresql_where=sa.text("state in ('open', 'started')"),
+    ),
+    sa.Index(
+        "uq_dispatches_open_slot",
+        "box",
+        "slot",
+        unique=True,
+        postgresql_where=sa.text("state in ('open', 'started')"),
+    ),
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    _identity(),
+    sa.Column("run_id", sa.ForeignKey("site_runs.id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("dispatch_id", sa.ForeignKey("dispatches.id"), nullable=False, unique=True),
+    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
+    sa.Column("token", sa.Uuid, nullable=False),
+    sa.Column("nonce", sa.Text, nullable=False, unique=True),
+    # the exact text this attempt has to write; its nonce was made by the database at the start
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, server_default="started"),
+    sa.Column("phase", sa.Text),
+    _time("phase_at"),
+    # beats in a row that did not name this attempt
+    sa.Column("unnamed_beats", sa.Integer, nullable=False, server_default="0"),
+    _time("started_at", now=True),
+    _time("finished_at"),
+    _time("reported_at"),
+    _time("graded_at"),
+    _time("lost_at"),
+    sa.Column("reason", sa.Text),
+    sa.UniqueConstraint("run_id", "number"),
+    _one_of("state", ATTEMPT_STATES, "state"),
+    sa.Index(
+        "uq_attempts_open_run",
+        "run_id",
+        unique=True,
+        postgresql_where=sa.text("state in ('started', 'finished', 'reported')"),
+    ),
+    sa.Index("ix_attempts_box_state", "box", "state"),
+)
+
+evidence = sa.Table(
+    "evidence",
+    metadata,
+    sa.Column("sha256", sa.Text, primary_key=True),
+    # of the plain bytes
+    sa.Column("size", sa.BigInteger, nullable=False),
+    # zstandard
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    _time("stored_at", now=True),
+)
+
+evidence_chunks = sa.Table(
+    "evidence_chunks",
+    metadata,
+    sa.Column("sha256", sa.Text, primary_key=True),
+    sa.Column("box", sa.Text, primary_key=True),
+    sa.Column("index", sa.Integer, primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    _time("stored_at", now=True),
+)
+
+records = sa.Table(
+    "records",
+    metadata,
+    _identity(),
+    sa.Column("attempt_id", sa.ForeignKey("attempts.id"), nullable=False),
+    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
+    # counted: the one that enters rates; duplicate, late and unreadable ones are kept beside it
+    sa.Column("standing", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("raw", sa.LargeBinary, nullable=False),
+    _time("stored_at", now=True),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("error", sa.Text),
+    sa.UniqueConstraint("attempt_id", "sha256"),
+    _one_of("standing", ("counted", "duplicate", "late", "unreadable"), "standing"),
+    sa.Index("uq_records_counted", "attempt_id", unique=True, postgresql_where=sa.text("standing = 'counted'")),
+)
+
+record_evidence = sa.Table(
+    "record_evidence",
+    metadata,
+    sa.Column("record_id", sa.ForeignKey("records.id"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("sha256", sa.ForeignKey("evidence.sha256"), nullable=False),
+    sa.Column("media_type", sa.Text, nullable=False),
+)
+
+# What the next beat tells the box: hashes to send again, records of attempts unknown here.
+box_notes = sa.Table(
+    "box_notes",
+    metadata,
+    sa.Column("box", sa.ForeignKey("boxes.name"), primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("sha256", sa.Text, primary_key=True),
+    _time("noted_at", now=True),
+    _one_of("kind", ("missing_evidence", "unknown_record"), "kind"),
+)
+
+verdicts = sa.Table(
+    "verdicts",
+    metadata,
+    _identity(),
+    sa.Column("attempt_id", sa.ForeignKey("attempts.id"), nullable=False),
+    # null: an attempt that was lost and left no record
+    sa.Column("record_id", sa.ForeignKey("records.id")),
+    sa.Column("grader_version", sa.Integer, nullable=False),
+    sa.Column("bucket", sa.Text, nullable=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    # the case's measured values (claim, times, surface …) and the deciding lines with their offsets
+    _json("facts"),
+    # false for a late record's verdict: it enters no rate
+    sa.Column("counts", sa.Boolean, nullable=False),
+    _time("graded_at", now=True),
+    sa.UniqueConstraint("attempt_id", "record_id", "grader_version", postgresql_nulls_not_distinct=True),
+    _one_of("bucket", tuple(bucket.value for bucket in Bucket), "bucket"),
+)
+
+box_events = sa.Table(
+    "box_events",
+    metadata,
+    _identity(),
+    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
+    _time("at", now=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("run_id", sa.ForeignKey("site_runs.id")),
+    sa.Column("attempt_id", sa.ForeignKey("attempts.id")),
+    _json("facts"),
+    sa.Index("ix_box_events_run_id", "run_id"),
+)

@@ -1,0 +1,1 @@
+"""Alembic's revisions of the database; `broker.store.migrate` runs them."""
