@@ -1,0 +1,376 @@
+"""Sweeps and their runs: made in one transaction, ordered about by columns, read for progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from broker.errors import UsageError
+from broker.store.tables import site_runs, sweeps
+from broker.types import Bucket, Family, SiteTask
+
+SweepState = Literal["active", "paused", "cancelled", "halted", "finished"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """One planned trial."""
+
+    arm: str
+    site: str
+    trial: int
+    order_key: int
+    task: SiteTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSweep:
+    """A sweep to be written, with all its runs: an empty one would look finished."""
+
+    id: str
+    plan: str
+    suite: str
+    suite_sha256: str
+    mode: str
+    trials: int
+    priority: int
+    retries: int
+    requested_by: str
+    params: Mapping[str, Any]
+    runs: tuple[NewRun, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """How many runs are in which state, and how many attempts there are."""
+
+    planned: int
+    dispatched: int
+    started: int
+    closed: int
+    cancelled: int
+    total: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow:
+    """A sweep as it stands."""
+
+    id: str
+    plan: str
+    suite: str
+    mode: str
+    trials: int
+    retries: int
+    state: SweepState
+    created_at: datetime
+    finished_at: datetime | None
+    order_reason: str | None
+    requested_by: str
+    params: Mapping[str, Any]
+    counts: RunCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxLine:
+    """One box within a sweep's progress: what it does, since when, and what it has done in this sweep."""
+
+    name: str
+    phase: str
+    hold_reason: str | None
+    run_name: str | None
+    run_phase: str | None
+    phase_s: float | None
+    done: int
+    infra: int
+    last_beat_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """One verdict, for a progress line."""
+
+    verdict_id: int
+    run_name: str
+    attempt_no: int
+    bucket: str
+    wall_s: float | None
+    box: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep is. `families` counts attempts; runs are closed or cancelled when they are over."""
+
+    state: SweepState
+    total: int
+    over: int
+    families: Mapping[Family, int]
+    reach: tuple[int, int]
+    active_attempts: int
+    # finished by a box, not yet stored and graded
+    ungraded: int
+    boxes: tuple[BoxLine, ...]
+    fresh: tuple[FinishedRun, ...]
+
+
+_STATE = """
+    case when s.finished_at is not null then 'finished'
+         when s.cancelled_at is not null then 'cancelled'
+         when s.halted_at is not null then 'halted'
+         when s.paused_at is not null then 'paused'
+         else 'active' end
+"""
+
+_SELECT = f"""
+    select s.*, {_STATE} as state,
+        count(r.id) filter (where r.state = 'planned') as planned,
+        count(r.id) filter (where r.state = 'dispatched') as dispatched,
+        count(r.id) filter (where r.state = 'started') as started,
+        count(r.id) filter (where r.state = 'closed') as closed,
+        count(r.id) filter (where r.state = 'cancelled') as cancelled,
+        count(r.id) as total,
+        (select count(*) from attempts a join site_runs ar on ar.id = a.run_id where ar.sweep_id = s.id) as attempts
+    from sweeps s left join site_runs r on r.sweep_id = s.id
+"""
+
+
+def create_sweep(connection: sa.Connection, new: NewSweep) -> None:
+    """The sweep and all its runs are written, or nothing is."""
+    if not new.runs:
+        raise UsageError("a sweep without runs can't be planned")
+    connection.execute(
+        sweeps.insert().values(
+            id=new.id,
+            plan=new.plan,
+            suite=new.suite,
+            suite_sha256=new.suite_sha256,
+            mode=new.mode,
+            trials=new.trials,
+            priority=new.priority,
+            retries=new.retries,
+            requested_by=new.requested_by,
+            params=dict(new.params),
+        )
+    )
+    connection.execute(
+        site_runs.insert(),
+        [
+            {
+                "sweep_id": new.id,
+                "arm": run.arm,
+                "site": run.site,
+                "trial": run.trial,
+                "order_key": run.order_key,
+                "task": json.loads(json.dumps(asdict(run.task))),
+            }
+            for run in new.runs
+        ],
+    )
+
+
+def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
+    """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise."""
+    if reference == "last":
+        query = "select id from sweeps order by created_at desc, id desc limit 1"
+        found = list(connection.scalars(sa.text(query)))
+    else:
+        query = "select id from sweeps where starts_with(id, :ref) order by id = :ref desc, created_at desc limit 6"
+        found = list(connection.scalars(sa.text(query), {"ref": reference}))
+    if not found:
+        raise UsageError(f"there is no sweep {reference!r}", hint="bv3-schedule list shows them")
+    if len(found) > 1 and found[0] != reference:
+        raise UsageError(f"{reference!r} fits more than one sweep", hint="say more of it: " + ", ".join(found))
+    row = connection.execute(sa.text(f"{_SELECT} where s.id = :id group by s.id"), {"id": found[0]}).one()
+    return _to_row(row)
+
+
+def list_sweeps(connection: sa.Connection, limit: int) -> tuple[SweepRow, ...]:
+    """The newest sweeps first, at most `limit`."""
+    statement = sa.text(f"{_SELECT} group by s.id order by s.created_at desc, s.id desc limit :limit")
+    return tuple(_to_row(row) for row in connection.execute(statement, {"limit": limit}))
+
+
+def _to_row(row: sa.Row[Any]) -> SweepRow:
+    return SweepRow(
+        id=row.id,
+        plan=row.plan,
+        suite=row.suite,
+        mode=row.mode,
+        trials=row.trials,
+        retries=row.retries,
+        state=row.state,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        order_reason=row.order_reason,
+        requested_by=row.requested_by,
+        params=row.params,
+        counts=RunCounts(
+            planned=row.planned,
+            dispatched=row.dispatched,
+            started=row.started,
+            closed=row.closed,
+            cancelled=row.cancelled,
+            total=row.total,
+            attempts=row.attempts,
+        ),
+    )
+
+
+def has_active_sweep(connection: sa.Connection) -> bool:
+    """Whether any sweep still wants its runs to be done, or has one under way."""
+    return bool(
+        connection.scalar(
+            sa.text(
+                "select exists (select from sweeps s where finished_at is null and ("
+                " (paused_at is null and halted_at is null)"
+                " or exists (select from site_runs r"
+                "  where r.sweep_id = s.id and r.state in ('dispatched', 'started'))))"
+            )
+        )
+    )
+
+
+def active_attempts(connection: sa.Connection, sweep_id: str) -> int:
+    """How many attempts of the sweep a box has started and not finished."""
+    return int(
+        connection.scalar(
+            sa.text(
+                "select count(*) from attempts a join site_runs r on r.id = a.run_id"
+                " where r.sweep_id = :id and a.state = 'started'"
+            ),
+            {"id": sweep_id},
+        )
+        or 0
+    )
+
+
+def order(
+    connection: sa.Connection, sweep_id: str, what: Literal["pause", "resume", "cancel"], reason: str
+) -> SweepRow:
+    """The order stands in the sweep's row; once this is committed no start of the sweep can win against it.
+
+    Cancel also cancels every run that has not started. A finished or cancelled sweep takes no order: UsageError.
+    """
+    row = connection.execute(
+        sa.text(f"select {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
+    ).one()
+    if row.state in {"finished", "cancelled"}:
+        raise UsageError(f"sweep {sweep_id} is {row.state}: it takes no {what}")
+    column = {
+        "pause": "paused_at = clock_timestamp()",
+        "resume": "paused_at = null, halted_at = null",
+        "cancel": "cancelled_at = clock_timestamp()",
+    }[what]
+    connection.execute(
+        sa.text(f"update sweeps set {column}, order_reason = :reason where id = :id"),
+        {"id": sweep_id, "reason": reason},
+    )
+    if what == "cancel":
+        _cancel_unstarted(connection, sweep_id, reason)
+    return find_sweep(connection, sweep_id)
+
+
+def _cancel_unstarted(connection: sa.Connection, sweep_id: str, reason: str) -> None:
+    connection.execute(
+        sa.text(
+            "update dispatches d set state = 'taken_back', ended_at = clock_timestamp(), reason = :reason"
+            " from site_runs r where r.id = d.run_id and r.sweep_id = :id and d.state = 'open'"
+        ),
+        {"id": sweep_id, "reason": reason},
+    )
+    connection.execute(
+        sa.text(
+            "update site_runs set state = 'cancelled', closed_at = clock_timestamp(), reason = :reason"
+            " where sweep_id = :id and state in ('planned', 'dispatched')"
+        ),
+        {"id": sweep_id, "reason": reason},
+    )
+
+
+def read_progress(connection: sa.Connection, sweep_id: str, after_verdict: int) -> Progress:
+    """How far the sweep is, and the verdicts given since the one named."""
+    sweep = find_sweep(connection, sweep_id)
+    verdicts = connection.execute(sa.text(_CURRENT_VERDICTS), {"id": sweep_id}).all()
+    families = dict.fromkeys(Family, 0)
+    for row in verdicts:
+        families[Bucket(row.bucket).family] += 1
+    first = [row for row in verdicts if row.attempt_no == 1]
+    judged = [row for row in first if Bucket(row.bucket).family in {Family.OK, Family.PRODUCT}]
+    open_attempts = connection.execute(
+        sa.text(
+            "select count(*) filter (where a.state = 'started') as running,"
+            " count(*) filter (where a.state in ('finished', 'reported')"
+            "   or (a.state = 'lost' and not exists (select from verdicts v where v.attempt_id = a.id))) as ungraded"
+            " from attempts a join site_runs r on r.id = a.run_id where r.sweep_id = :id"
+        ),
+        {"id": sweep_id},
+    ).one()
+    return Progress(
+        state=sweep.state,
+        total=sweep.counts.total,
+        over=sweep.counts.closed + sweep.counts.cancelled,
+        families=families,
+        reach=(sum(row.bucket == Bucket.OK for row in judged), len(judged)),
+        active_attempts=open_attempts.running,
+        ungraded=open_attempts.ungraded,
+        boxes=_box_lines(connection, sweep_id, verdicts),
+        fresh=tuple(_to_finished(row) for row in verdicts if row.verdict_id > after_verdict),
+    )
+
+
+# One verdict per attempt: the newest that counts.
+_CURRENT_VERDICTS = """
+    select distinct on (v.attempt_id) v.id as verdict_id, v.bucket, a.number as attempt_no, a.box,
+        r.site, r.trial, extract(epoch from a.finished_at - a.started_at)::float as wall_s
+    from verdicts v join attempts a on a.id = v.attempt_id join site_runs r on r.id = a.run_id
+    where r.sweep_id = :id and v.counts
+    order by v.attempt_id, v.grader_version desc, v.id desc
+"""
+
+
+def _to_finished(row: sa.Row[Any]) -> FinishedRun:
+    return FinishedRun(
+        verdict_id=row.verdict_id,
+        run_name=f"{row.site}#{row.trial}",
+        attempt_no=row.attempt_no,
+        bucket=row.bucket,
+        wall_s=row.wall_s,
+        box=row.box,
+    )
+
+
+def _box_lines(connection: sa.Connection, sweep_id: str, verdicts: list[sa.Row[Any]] | Any) -> tuple[BoxLine, ...]:
+    rows = connection.execute(
+        sa.text(
+            "select b.name, b.phase, b.hold_reason, r.site, r.trial, a.phase as run_phase,"
+            " extract(epoch from clock_timestamp() - coalesce(a.phase_at, a.started_at))::float as phase_s,"
+            " extract(epoch from clock_timestamp() - b.last_beat_at)::float as last_beat_s"
+            " from boxes b left join attempts a on a.box = b.name and a.state = 'started'"
+            " left join site_runs r on r.id = a.run_id and r.sweep_id = :id"
+            " where b.token is not null order by b.name"
+        ),
+        {"id": sweep_id},
+    ).all()
+    return tuple(
+        BoxLine(
+            name=row.name,
+            phase=row.phase,
+            hold_reason=row.hold_reason,
+            run_name=f"{row.site}#{row.trial}" if row.site else None,
+            run_phase=row.run_phase,
+            phase_s=row.phase_s,
+            done=sum(verdict.box == row.name for verdict in verdicts),
+            infra=sum(
+                verdict.box == row.name and Bucket(verdict.bucket).family is Family.INFRA for verdict in verdicts
+            ),
+            last_beat_s=row.last_beat_s,
+        )
+        for row in rows
+    )
