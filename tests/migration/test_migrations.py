@@ -1,0 +1,44 @@
+"""The migrations and the tables in code are one schema, and many may migrate at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from broker.store.engine import make_engine
+from broker.store.migrate import migrate
+from broker.store.tables import metadata
+
+
+def test_migrating_an_empty_database_makes_the_tables_that_the_code_describes(database: str) -> None:
+    with make_engine(database, application="test", pooled=False).connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), metadata)
+    assert differences == []
+
+
+def test_a_second_migration_changes_nothing(database: str) -> None:
+    assert migrate(database) == migrate(database)
+
+
+def _migrate(url: str, results: multiprocessing.Queue[str]) -> None:
+    try:
+        results.put(migrate(url))
+    except Exception as error:  # noqa: BLE001 - the test wants to see whatever it was
+        results.put(repr(error))
+
+
+def test_eight_processes_migrate_one_empty_database_without_an_error(empty_database: str) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[str] = spawn.Queue()
+    processes = [spawn.Process(target=_migrate, args=(empty_database, results)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    answers = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(timeout=60)
+    assert len(set(answers)) == 1, answers
+    with make_engine(empty_database, application="test", pooled=False).connect() as connection:
+        assert connection.scalar(sa.text("select count(*) from alembic_version")) == 1
