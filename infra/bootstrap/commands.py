@@ -1,0 +1,173 @@
+"""The command line of `./bv3`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from infra.bootstrap.clients import Command, CommandError, Setup, SetupError, make_environment
+from infra.bootstrap.packages import find_uv
+from infra.bootstrap.place import Place, find_place, hold
+from infra.bootstrap.steps import COMMANDS
+from infra.bootstrap.whole import set_up
+
+EXIT_USAGE, EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED = 2, 3, 130
+SETUP_OPTIONS = ("--again", "--pip")
+USAGE = """\
+usage: ./bv3 COMMAND [ARGUMENTS]
+
+  setup [--again] [--pip]   set this clone up (every command does so on first use)
+  schedule …                plan sweeps and follow them       (./bv3 schedule --help)
+  box …                     run a box                         (./bv3 box --help)
+  grade …                   scorecards and exports            (./bv3 grade --help)
+  farm …                    the services of this machine      (./bv3 farm --help)
+  test [--fast] [PYTEST…]   lint, types, import contracts and tests; --fast leaves out tests/e2e
+  lock [UV…]                write requirements*.txt anew from pyproject.toml (--upgrade: newest versions)
+
+  setup --again does every step anew; setup --pip installs with pip even when uv is to be had
+
+examples:
+  ./bv3 schedule c7 --n 12               the nine sites of the known suite, twelve times each
+  ./bv3 schedule c7 --n 1 --site x       one run on one site
+  ./bv3 grade scorecard last             the scorecard of the newest sweep
+  ./bv3 test tests/unit -k setup         the checks and a part of the tests
+
+environment:
+  CHROMIUM_PATH   the Chromium to use, instead of an installed or fetched one
+  BV3_RUNTIME     the folder for what set-up fetches and builds (default: .runtime in the clone)
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        return run(arguments)
+    except SetupError as error:
+        sys.stderr.write(f"\nbv3: {error}\n" + (f"\nhint: {error.hint}\n" if error.hint else ""))
+        return EXIT_INFRASTRUCTURE
+    except KeyboardInterrupt:
+        sys.stderr.write("\nbv3: interrupted; the next command goes on from here\n")
+        return EXIT_INTERRUPTED
+
+
+def run(arguments: Sequence[str]) -> int:
+    """As main. Raises SetupError."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(USAGE)
+        return 0 if arguments else EXIT_USAGE
+    command, *rest = arguments
+    wrong = find_wrong_word(command, rest)
+    if wrong:
+        sys.stderr.write(f"bv3: there is no `{wrong}`\n\nhint: `./bv3 --help` lists the commands\n")
+        return EXIT_USAGE
+    place = find_place(os.environ)
+    os.environ["BV3_RUNTIME"] = str(place.runtime)
+    if command == "lock":
+        return lock_packages(place, rest)
+    is_setup = command == "setup"
+    set_up(place, is_again=is_setup and "--again" in rest, is_pip_wanted=is_setup and "--pip" in rest)
+    if command == "test":
+        return run_tests(place, rest)
+    return 0 if is_setup else become(place, command, rest)
+
+
+def find_wrong_word(command: str, rest: Sequence[str]) -> str:
+    """The word that this program does not know, else ''."""
+    if command == "setup":
+        return next((word for word in rest if word not in SETUP_OPTIONS), "")
+    return "" if command in (*COMMANDS, "test", "lock") else command
+
+
+def become(place: Place, command: str, arguments: Sequence[str]) -> NoReturn:
+    """This process is the command from here on: its signals and its exit code are ours."""
+    program = str(place.binaries / f"bv3-{command}")
+    os.execv(program, [program, *arguments])  # noqa: S606 - a list, no shell
+
+
+# -- test --------------------------------------------------------------------------------------------
+
+
+def list_checks(binaries: Path) -> dict[str, list[str]]:
+    """What is checked before the tests, by name."""
+    ruff = str(binaries / "ruff")
+    return {
+        "lint": [ruff, "check", "--quiet"],
+        "format": [ruff, "format", "--check", "--quiet"],
+        "types": [str(binaries / "mypy")],
+        "import contracts": [str(binaries / "lint-imports")],
+    }
+
+
+def make_pytest_command(binaries: Path, arguments: Sequence[str]) -> list[str]:
+    """The console script, not `python -m pytest`, which would hide a package of the same name as ours.
+
+    Two workers; tests that need quiet share one by `@pytest.mark.xdist_group`.
+    """
+    fast = ["--ignore=tests/e2e"] if "--fast" in arguments else []
+    given = [argument for argument in arguments if argument != "--fast"]
+    return [str(binaries / "pytest"), "-n", "2", "--dist", "loadgroup", *fast, *given]
+
+
+def run_tests(place: Place, arguments: Sequence[str]) -> int:
+    """Run the checks, then pytest, whose closing lines end the output; 0 only if all were green."""
+    path = f"{place.binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    os.environ["PATH"] = path
+    failed = []
+    for name, command in list_checks(place.binaries).items():
+        began = time.monotonic()
+        code = subprocess.run(command, cwd=place.root, check=False).returncode
+        report(f"{name}: {'FAILED' if code else 'ok'} ({time.monotonic() - began:.1f} s)")
+        failed += [name] if code else []
+    report("tests (pytest)")
+    code = wait_as_one(make_pytest_command(place.binaries, arguments), place.root)
+    if failed:
+        report(f"failed before the tests: {', '.join(failed)}")
+    return code or bool(failed)
+
+
+def report(line: str) -> None:
+    """Print at once, so that it stands in order between what the checks print."""
+    sys.stdout.write(f"bv3 test: {line}\n")
+    sys.stdout.flush()
+
+
+def wait_as_one(command: Sequence[str], folder: Path) -> int:
+    """Run a command that gets our signals and ends in its own time; returns its exit code."""
+    child = subprocess.Popen(command, cwd=folder)
+    # A Ctrl-C reaches the child by itself; it must not be cut off while it stops what it started.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: child.send_signal(number))
+    code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+# -- lock --------------------------------------------------------------------------------------------
+
+
+def lock_packages(place: Place, arguments: Sequence[str]) -> int:
+    """requirements*.txt hold what pyproject.toml asks for, with the hashes of all platforms' files."""
+    with hold(place) as lock_fds:
+        env = make_environment(os.environ, place.runtime / "home")
+        setup = Setup(place=place, env=env, lock_fds=lock_fds)
+        uv = find_uv(setup)
+        if uv is None:
+            raise SetupError("uv could not be had, and pip makes no lock for all platforms")
+        universal = ("--universal", "--python-version", "3.11", "--generate-hashes")
+        origin = ("--custom-compile-command", "./bv3 lock")
+        resolve: Command = [uv, "pip", "compile", *universal, *origin, *arguments]
+        sources = {
+            "requirements.txt": ["pyproject.toml", "--group", "dev", "--group", "build"],
+            "requirements-uv.txt": ["--group", "uv"],
+            "requirements-node.txt": ["--group", "node"],
+        }
+        for output, source in sources.items():
+            try:
+                setup.run([*resolve, *source, "--output-file", output], cwd=place.root)
+            except CommandError as error:
+                raise SetupError(f"{output} could not be made: {error}", hint=f"log: {setup.log}") from error
+    return 0

@@ -1,0 +1,1 @@
+"""The Chromium of last resort, for a machine that has none and can get none from elsewhere."""
