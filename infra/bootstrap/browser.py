@@ -154,9 +154,7 @@ def fetch_from_npm(setup: Setup) -> Candidate | None:
     if (sys.platform, os.uname().machine) != ("linux", "x86_64"):
         return None
     folder = unpack_from_npm(setup)
-    return Candidate(
-        str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib"), **make_font_env(folder)}
-    )
+    return Candidate(str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib"), **make_font_env(folder)})
 
 
 def unpack_from_npm(setup: Setup) -> Path:

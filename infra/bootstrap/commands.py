@@ -119,9 +119,11 @@ def run_tests(place: Place, arguments: Sequence[str]) -> int:
     failed = []
     for name, command in list_checks(place.binaries).items():
         began = time.monotonic()
-        code = subprocess.run(command, cwd=place.root, check=False).returncode
-        report(f"{name}: {'FAILED' if code else 'ok'} ({time.monotonic() - began:.1f} s)")
-        failed += [name] if code else []
+        checked = subprocess.run(command, cwd=place.root, capture_output=True, text=True, check=False)
+        if checked.returncode:
+            sys.stdout.write(checked.stdout + checked.stderr)
+            failed.append(name)
+        report(f"{name}: {'FAILED' if checked.returncode else 'ok'} ({time.monotonic() - began:.1f} s)")
     report("tests (pytest)")
     code = wait_as_one(make_pytest_command(place.binaries, arguments), place.root)
     if failed:

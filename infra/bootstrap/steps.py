@@ -208,7 +208,5 @@ EDITOR_BUNDLES = Step(
     stamp=stamp_in_runtime("editors"),
     inputs=read_editor_sources,
     run=bundle_editors,
-    is_sound=lambda place, _: (
-        (place.runtime / "editors").is_dir() and any((place.runtime / "editors").iterdir())
-    ),
+    is_sound=lambda place, _: (place.runtime / "editors").is_dir() and any((place.runtime / "editors").iterdir()),
 )

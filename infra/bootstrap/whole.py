@@ -83,14 +83,8 @@ def run_step(setup: Setup, step: Step) -> None:
     try:
         step.perform(setup)
     except CommandError as error:
-        cause = (
-            "the network could not be reached; try again once it can"
-            if error.is_offline
-            else "see all output"
-        )
-        raise SetupError(
-            f"{step.title} could not be had: {error}", hint=f"{cause} (log: {setup.log})"
-        ) from error
+        cause = "the network could not be reached; try again once it can" if error.is_offline else "see all output"
+        raise SetupError(f"{step.title} could not be had: {error}", hint=f"{cause} (log: {setup.log})") from error
     setup.end(step.title, began)
 
 

@@ -35,9 +35,7 @@ def find_fault(chromium: str, arguments: Sequence[str], env: Mapping[str, str]) 
             drawn = page.screenshot()
             browser.close()
     except Error as error:
-        return next(
-            (line for line in reversed(error.message.splitlines()) if "error" in line.lower()), error.message
-        )
+        return next((line for line in reversed(error.message.splitlines()) if "error" in line.lower()), error.message)
     return "" if drawn != blank else "no text was drawn (no usable font)"
 
 
