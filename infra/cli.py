@@ -1,0 +1,150 @@
+"""bv3-farm: the embedded farm of this user, by hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from broker.errors import EXIT_SERVICE, Bv3Error, UsageError
+from broker.home import hold_user_lock
+from broker.settings import load_settings
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output")
+
+
+def _says_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """A person reads cause and hint; the exit code says whose fault it is."""
+
+    @wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except Bv3Error as error:
+            click.echo(f"error: {error.message}", err=True)
+            if error.hint:
+                click.echo(f"\nhint: {error.hint}", err=True)
+            sys.exit(error.exit_code)
+
+    return wrapped
+
+
+def _say(step: str) -> None:
+    click.echo(step, err=True)
+
+
+@click.group(
+    epilog="Exit codes: 0 done, 2 wrong usage, 3 the farm does not run or can't",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+def main() -> None:
+    r"""Start, stop and look at the embedded farm: Valkey, PostgreSQL, dispatcher, grader, Flower, boxes.
+
+    `bv3-schedule` starts a farm by itself and stops it when nobody needs it any more. Use `up` for
+    one that stays.
+
+    \b
+    Examples:
+      bv3-farm up --boxes 3
+      bv3-farm status
+      bv3-farm logs postgres -f
+      bv3-farm down
+    """
+
+
+@main.command()
+@click.option("--boxes", type=click.IntRange(1, 200), default=1, show_default=True, help="Boxes to have at least")
+@_json_option
+@_says_errors
+def up(boxes: int, *, as_json: bool) -> None:
+    """Start the farm, or grow the one that runs; it stays until `bv3-farm down`."""
+    from infra.embedded.commands import bring_up, refuse_foreign_farm
+    from infra.embedded.orders import Orders
+
+    refuse_foreign_farm()
+    home = load_settings().farm_home
+    address = bring_up(home, Orders(boxes=boxes, full=True, stays=True), _say)
+    _print_address(address, as_json=as_json)
+
+
+@main.command()
+@click.option("--force", is_flag=True, help="Even while a sweep is active or a command uses it")
+@_json_option
+@_says_errors
+def down(*, force: bool, as_json: bool) -> None:
+    """Stop the farm in order: runs under way are finished, records stored, servers ended last."""
+    from infra.embedded.commands import bring_down, refuse_foreign_farm
+
+    refuse_foreign_farm()
+    stopped = bring_down(load_settings().farm_home, _say, force=force)
+    if as_json:
+        click.echo(json.dumps({"stopped": stopped}))
+    else:
+        click.echo("the farm is stopped" if stopped else "no farm was running")
+
+
+@main.command()
+@click.option("--boxes", type=click.IntRange(0, 200), default=0, show_default=True, help="Boxes to have at least")
+@click.option("--store-only", is_flag=True, help="PostgreSQL alone, for commands that only read")
+@_json_option
+@_says_errors
+def ensure(boxes: int, *, store_only: bool, as_json: bool) -> None:
+    """Make the farm serve the command that calls this; it stops when no command uses it any more.
+
+    The caller holds the user lock of the farm's home. Steps go to standard error.
+    """
+    from infra.embedded.commands import bring_up, refuse_foreign_farm
+    from infra.embedded.orders import Orders
+
+    refuse_foreign_farm()
+    if store_only and boxes:
+        raise UsageError("--store-only has no boxes", hint="leave out --boxes")
+    home = load_settings().farm_home
+    with hold_user_lock(home):
+        address = bring_up(home, Orders(boxes=boxes, full=not store_only), _say)
+    _print_address(address, as_json=as_json)
+
+
+@main.command()
+@_json_option
+@_says_errors
+def status(*, as_json: bool) -> None:
+    """Show each part of the farm, its boxes and users, and where Flower is; exit 3 when none runs."""
+    from infra.embedded.commands import refuse_foreign_farm
+    from infra.embedded.status import as_text, look
+
+    refuse_foreign_farm()
+    seen = look(load_settings().farm_home)
+    click.echo(json.dumps(seen, indent=2) if as_json else as_text(seen))
+    if not seen["running"]:
+        sys.exit(EXIT_SERVICE)
+
+
+@main.command()
+@click.argument("part", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as lines are written")
+@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="Lines from the end")
+@_says_errors
+def logs(part: str | None, lines: int, *, follow: bool) -> None:
+    """Print the log of one PART (postgres, valkey, dispatcher, grader, flower, box-a, keeper) or of all."""
+    from infra.embedded.logs import choose_logs, print_logs
+
+    chosen = choose_logs(load_settings().farm_home.logs, part)
+    print_logs(chosen, lines=lines, follow=follow, write=click.echo)
+
+
+def _print_address(address: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(address, indent=2))
+        return
+    click.echo(f"boxes   {', '.join(address['boxes']) or 'none'}")
+    if "flower_url" in address:
+        click.echo(f"flower  {address['flower_url']}  login {address['flower_user']} {address['flower_password']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Flower: the view on Celery in a browser, read-only, behind a password, on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from infra.embedded.credentials import Credentials
+from infra.embedded.documents import write_private
+from infra.embedded.files import FarmFiles
+from infra.embedded.ports import HOST, PortBook
+from infra.embedded.processes import Launch
+from infra.embedded.services import REPOSITORY, plain_environment, python_module
+
+USER = "bv3"
+_USUAL_PORT = 5555
+
+# Flower executes this file; on the command line `ps` would show the password to everybody.
+_CONFIGURATION = """\
+address = {host!r}
+port = {port!r}
+basic_auth = [{login!r}]
+read_only = True
+persistent = True
+db = {db!r}
+state_save_interval = 10_000
+max_tasks = 10_000
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flower:
+    """The farm's one Flower."""
+
+    files: FarmFiles
+    credentials: Credentials
+    ports: PortBook
+    addresses: Callable[[], Mapping[str, str]]
+    app: str = "broker.app"
+
+    name: str = "flower"
+    needs: tuple[str, ...] = ("valkey",)
+    start_timeout_s: float = 30.0
+    stop_signal: int = signal.SIGTERM
+    stop_timeout_s: float = 5.0
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        return f"http://{HOST}:{self.ports.kept(self.name)}"
+
+    def prepare(self, *, may_move: bool) -> Launch:
+        """A private configuration file is there."""
+        port = self.ports.assign(self.name, preferred=_USUAL_PORT) if may_move else self.ports.kept(self.name)
+        folder = self.files.data(self.name)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        configuration = folder / "flowerconfig.py"
+        login = f"{USER}:{self.credentials.flower}"
+        write_private(
+            configuration,
+            _CONFIGURATION.format(host=HOST, port=port, login=login, db=str(folder / "tasks")),
+        )
+        return Launch(
+            argv=python_module("celery", "-A", self.app, "flower", f"--conf={configuration}"),
+            environment={**plain_environment(), **self.addresses()},
+            folder=REPOSITORY,
+        )
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - it answers for itself
+        """Whether it answers its health check."""
+        connection = http.client.HTTPConnection(HOST, self.ports.kept(self.name) or 0, timeout=1.0)
+        try:
+            connection.request("GET", "/healthcheck")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()

@@ -1,0 +1,88 @@
+"""Valkey (or Redis) as Celery's transport: on loopback, with a password, append-only, never evicting."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from dataclasses import dataclass
+
+from infra.embedded.binaries import find_valkey
+from infra.embedded.credentials import Credentials
+from infra.embedded.documents import write_private
+from infra.embedded.files import FarmFiles
+from infra.embedded.ports import HOST, PortBook
+from infra.embedded.processes import Launch
+from infra.embedded.services import plain_environment
+
+_CONFIGURATION = """\
+bind {host}
+port {port}
+requirepass {password}
+dir {folder}
+daemonize no
+appendonly yes
+appendfsync everysec
+save ""
+maxmemory-policy noeviction
+tcp-keepalive 60
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Valkey:
+    """The farm's one Valkey."""
+
+    files: FarmFiles
+    credentials: Credentials
+    ports: PortBook
+
+    name: str = "valkey"
+    needs: tuple[str, ...] = ()
+    start_timeout_s: float = 20.0
+    stop_signal: int = signal.SIGTERM
+    stop_timeout_s: float = 20.0
+
+    @property
+    def url(self) -> str:
+        """The address with the password in it."""
+        return f"redis://:{self.credentials.valkey}@{HOST}:{self.ports.kept(self.name)}/0"
+
+    def prepare(self, *, may_move: bool) -> Launch:
+        """The data folder and a private configuration file are there."""
+        port = self.ports.assign(self.name) if may_move else self.ports.kept(self.name)
+        folder = self.files.data(self.name)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        configuration = folder / "valkey.conf"
+        write_private(
+            configuration,
+            _CONFIGURATION.format(host=HOST, port=port, password=self.credentials.valkey, folder=_quote(str(folder))),
+        )
+        argv = (str(find_valkey()), str(configuration))
+        return Launch(argv=argv, environment=plain_environment(), folder=folder)
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - it answers for itself
+        """Whether it answers a PING, with its data loaded."""
+        return self.ask("PING") == "+PONG"
+
+    def count_waiting(self, queue: str) -> int | None:
+        """How many messages wait in `queue`; None when Valkey does not say."""
+        answer = self.ask(f"LLEN {queue}")
+        return int(answer[1:]) if answer and answer.startswith(":") else None
+
+    def ask(self, command: str) -> str | None:
+        """The first line of the answer to one inline command; None when there is none."""
+        port = self.ports.kept(self.name)
+        request = f"AUTH {self.credentials.valkey}\r\n{command}\r\n".encode()
+        try:
+            with socket.create_connection((HOST, port or 0), timeout=1.0) as connection:
+                connection.sendall(request)
+                with connection.makefile("rb") as answers:
+                    answers.readline()
+                    return answers.readline().decode("utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
