@@ -121,8 +121,8 @@ class Progress:
 
 
 _STATE = """
-    case when s.finished_at is not null then 'finished'
-         when s.cancelled_at is not null then 'cancelled'
+    case when s.cancelled_at is not null then 'cancelled'
+         when s.finished_at is not null then 'finished'
          when s.halted_at is not null then 'halted'
          when s.paused_at is not null then 'paused'
          else 'active' end

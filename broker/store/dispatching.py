@@ -1,0 +1,341 @@
+"""The dispatcher's side of the store. Every change is conditional on the state it was decided from.
+
+Lock order, everywhere: sweep, box, dispatch, run, attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.codec import from_json
+from broker.types import Mode, RunOrder, SiteTask
+
+# "bv3 dispatch" in two numbers: whoever holds this lock holds the pen
+_PEN = {"a": 0x6276, "b": 0x64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDispatch:
+    """A run that is handed out to a box and has not ended there."""
+
+    id: int
+    run_id: int
+    number: int
+    slot: int
+    started: bool
+    # None: never sent
+    sent_at_beat: int | None
+    sent_ago_s: float
+    # the sweep is paused, cancelled, halted or past its deadline
+    sweep_stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxState:
+    """A registered box as the database sees it now."""
+
+    name: str
+    token: str
+    beats: int
+    phase: str
+    may_work: bool
+    mode: str | None
+    # since it last handed a run back; None: never
+    released_ago_s: float | None
+    # it has an open attempt that three of its beats in a row did not name
+    has_unnamed: bool
+    dispatches: tuple[OpenDispatch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """A run that waits for a box."""
+
+    id: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """All that one tick decides from, read in one transaction. `planned` is in order, as far as it was read."""
+
+    boxes: tuple[BoxState, ...]
+    planned: tuple[PlannedRun, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOut:
+    """A dispatch that is a row now, and the order to send for it."""
+
+    dispatch_id: int
+    box: str
+    order: RunOrder
+
+
+def take_pen(connection: sa.Connection) -> bool:
+    """Whether this connection is the one dispatcher's, until it ends."""
+    # A stopped dispatcher must lose lock and pen together (DELIVERY, "Dispatcher").
+    connection.execute(sa.text("set idle_session_timeout = '15s'"))
+    connection.execute(sa.text("set idle_in_transaction_session_timeout = '15s'"))
+    return bool(connection.scalar(sa.text("select pg_try_advisory_lock(:a, :b)"), _PEN))
+
+
+def read_board(connection: sa.Connection, *, planned_limit: int) -> Board:
+    """The boxes with what they hold, and the next planned runs of active sweeps."""
+    held: dict[str, list[OpenDispatch]] = {}
+    for row in connection.execute(sa.text(_OPEN_DISPATCHES)):
+        held.setdefault(row.box, []).append(
+            OpenDispatch(
+                id=row.id,
+                run_id=row.run_id,
+                number=row.number,
+                slot=row.slot,
+                started=row.state == "started",
+                sent_at_beat=row.sent_at_beat,
+                sent_ago_s=row.sent_ago_s,
+                sweep_stopped=row.sweep_stopped,
+            )
+        )
+    boxes = tuple(
+        BoxState(
+            name=row.name,
+            token=str(row.token),
+            beats=row.beats,
+            phase=row.phase,
+            may_work=row.hold_reason is None and not row.drain and row.phase in {"ready", "running"},
+            mode=row.mode,
+            released_ago_s=row.released_ago_s,
+            has_unnamed=row.has_unnamed,
+            dispatches=tuple(held.get(row.name, ())),
+        )
+        for row in connection.execute(sa.text(_BOXES))
+    )
+    planned = connection.execute(sa.text(_PLANNED), {"limit": planned_limit})
+    return Board(boxes=boxes, planned=tuple(PlannedRun(id=row.id, mode=row.mode) for row in planned))
+
+
+_STOPPED = (
+    "(s.paused_at is not null or s.cancelled_at is not null or s.halted_at is not null"
+    " or coalesce(s.deadline <= clock_timestamp(), false))"
+)
+
+_OPEN_DISPATCHES = f"""
+    select d.id, d.run_id, d.number, d.box, d.slot, d.state, d.sent_at_beat,
+        extract(epoch from clock_timestamp() - coalesce(d.sent_at[cardinality(d.sent_at)], d.created_at))::float
+            as sent_ago_s,
+        {_STOPPED} as sweep_stopped
+    from dispatches d join site_runs r on r.id = d.run_id join sweeps s on s.id = r.sweep_id
+    where d.state in ('open', 'started') order by d.id
+"""
+
+_BOXES = """
+    select b.name, b.token, b.beats, b.phase, b.hold_reason, b.drain, b.facts ->> 'mode' as mode,
+        (select extract(epoch from clock_timestamp() - max(d.ended_at))::float
+         from dispatches d where d.box = b.name and d.state = 'released') as released_ago_s,
+        exists (select from attempts a where a.box = b.name and a.state = 'started' and a.unnamed_beats >= 3)
+            as has_unnamed
+    from boxes b where b.token is not null order by b.name
+"""
+
+_PLANNED = f"""
+    select r.id, s.mode from site_runs r join sweeps s on s.id = r.sweep_id
+    where r.state = 'planned' and s.finished_at is null and not {_STOPPED}
+    order by s.priority desc, r.order_key, s.created_at, r.id limit :limit
+"""
+
+
+def hand_out(connection: sa.Connection, *, run_id: int, box: str, slot: int) -> HandedOut | None:
+    """The run is dispatched to the box's slot, as rows; None when it is not planned any more."""
+    run = connection.execute(
+        sa.text(
+            "update site_runs set state = 'dispatched', dispatched_at = clock_timestamp()"
+            " where id = :id and state = 'planned' returning *"
+        ),
+        {"id": run_id},
+    ).one_or_none()
+    if run is None:
+        return None
+    row = connection.execute(
+        sa.text(
+            "insert into dispatches (run_id, number, box, slot) values (:run, (select coalesce(max(number), 0) + 1"
+            " from dispatches where run_id = :run), :box, :slot) returning id, number"
+        ),
+        {"run": run_id, "box": box, "slot": slot},
+    ).one()
+    return HandedOut(dispatch_id=row.id, box=box, order=_to_order(run, row.number, _mode_of(connection, run.sweep_id)))
+
+
+def read_order(connection: sa.Connection, dispatch_id: int) -> HandedOut | None:
+    """The order of a dispatch that is still open, to send it again."""
+    row = connection.execute(
+        sa.text(
+            "select r.*, d.number, d.box from dispatches d join site_runs r on r.id = d.run_id"
+            " where d.id = :id and d.state = 'open'"
+        ),
+        {"id": dispatch_id},
+    ).one_or_none()
+    if row is None:
+        return None
+    order = _to_order(row, row.number, _mode_of(connection, row.sweep_id))
+    return HandedOut(dispatch_id=dispatch_id, box=row.box, order=order)
+
+
+def _mode_of(connection: sa.Connection, sweep_id: str) -> Mode:
+    return Mode(connection.execute(sa.text("select mode from sweeps where id = :id"), {"id": sweep_id}).scalar_one())
+
+
+def _to_order(run: sa.Row[Any], number: int, mode: Mode) -> RunOrder:
+    return RunOrder(
+        sweep=run.sweep_id,
+        run=run.id,
+        dispatch=number,
+        arm=run.arm,
+        trial=run.trial,
+        mode=mode,
+        task=from_json(SiteTask, run.task),
+    )
+
+
+def mark_sent(connection: sa.Connection, dispatch_id: int) -> None:
+    """The dispatch remembers when it was sent, and at which of the box's beats."""
+    connection.execute(
+        sa.text(
+            "update dispatches d set sent_at = sent_at || clock_timestamp(), sent_at_beat = b.beats"
+            " from boxes b where d.id = :id and b.name = d.box"
+        ),
+        {"id": dispatch_id},
+    )
+
+
+def take_back(connection: sa.Connection, dispatch_id: int, reason: str) -> bool:
+    """The run is planned again, unless the box has started it: then nothing changed and it is False."""
+    run_id = connection.scalar(
+        sa.text(
+            "update dispatches set state = 'taken_back', ended_at = clock_timestamp(), reason = :reason"
+            " where id = :id and state = 'open' returning run_id"
+        ),
+        {"id": dispatch_id, "reason": reason},
+    )
+    if run_id is None:
+        return False
+    connection.execute(
+        sa.text("update site_runs set state = 'planned' where id = :id and state = 'dispatched'"), {"id": run_id}
+    )
+    return True
+
+
+def settle_graded(connection: sa.Connection) -> int:
+    """Runs whose last attempt is graded are closed, or planned again after an infra verdict with tries left."""
+    changed = connection.execute(sa.text(_SETTLE))
+    return changed.rowcount
+
+
+_SETTLE = """
+    update site_runs r set
+        state = case when last.again then 'planned' else 'closed' end,
+        closed_at = case when last.again then null else clock_timestamp() end,
+        reason = last.bucket
+    from (
+        select distinct on (a.run_id) a.run_id, a.state, v.bucket,
+            v.bucket like 'infra%' and a.number <= s.retries and s.cancelled_at is null as again
+        from site_runs sr join sweeps s on s.id = sr.sweep_id join attempts a on a.run_id = sr.id
+            left join lateral (select bucket from verdicts v where v.attempt_id = a.id and v.counts
+                order by v.grader_version desc, v.id desc limit 1) v on true
+        where sr.state = 'started'
+        order by a.run_id, a.number desc
+    ) last
+    where r.id = last.run_id and r.state = 'started' and last.state = 'graded' and last.bucket is not null
+"""
+
+
+def lose_attempts(connection: sa.Connection, *, box: str, beats: int | None, reason: str) -> int:
+    """Open attempts of the box are lost and their runs planned again while tries are left; how many were lost.
+
+    With `beats` all of them, if the box has not beaten since; its lease then ends, so that it must register
+    anew. Without, those that three beats in a row did not name.
+    """
+    row = connection.execute(
+        sa.text("select beats from boxes where name = :box for update"), {"box": box}
+    ).one_or_none()
+    if row is None or (beats is not None and row.beats != beats):
+        return 0
+    if beats is not None:
+        connection.execute(
+            sa.text("update boxes set token = null, phase = 'gone' where name = :box"),
+            {"box": box},
+        )
+        _take_back_all(connection, box, reason)
+    lost = connection.execute(
+        sa.text(
+            "update attempts set state = 'lost', lost_at = clock_timestamp(), reason = :reason"
+            " where box = :box and state = 'started' and (not :unnamed or unnamed_beats >= 3)"
+            " returning id, run_id, dispatch_id, number"
+        ),
+        {"box": box, "reason": reason, "unnamed": beats is None},
+    ).all()
+    for attempt in lost:
+        connection.execute(
+            sa.text(
+                "update dispatches set state = 'lost', ended_at = clock_timestamp(), reason = :reason"
+                " where id = :id and state = 'started'"
+            ),
+            {"id": attempt.dispatch_id, "reason": reason},
+        )
+        connection.execute(sa.text(_AFTER_LOSS), {"run": attempt.run_id, "number": attempt.number})
+        connection.execute(
+            sa.text(
+                "insert into box_events (box, kind, run_id, attempt_id, facts)"
+                " values (:box, 'attempt_lost', :run, :attempt, jsonb_build_object('reason', cast(:reason as text)))"
+            ),
+            {"box": box, "run": attempt.run_id, "attempt": attempt.id, "reason": reason},
+        )
+    return len(lost)
+
+
+_AFTER_LOSS = """
+    update site_runs r set
+        state = case when :number <= s.retries and s.cancelled_at is null then 'planned' else 'closed' end,
+        closed_at = case when :number <= s.retries and s.cancelled_at is null then null else clock_timestamp() end,
+        reason = 'infra_box_lost'
+    from sweeps s where s.id = r.sweep_id and r.id = :run and r.state = 'started'
+"""
+
+
+def _take_back_all(connection: sa.Connection, box: str, reason: str) -> None:
+    waiting = connection.scalars(
+        sa.text("select id from dispatches where box = :box and state = 'open'"), {"box": box}
+    ).all()
+    for dispatch_id in waiting:
+        take_back(connection, dispatch_id, reason)
+
+
+def finish_sweeps(connection: sa.Connection) -> tuple[str, ...]:
+    """Sweeps of which no run and no verdict is outstanding are finished now; their ids."""
+    return tuple(
+        connection.scalars(
+            sa.text(
+                "update sweeps s set finished_at = clock_timestamp() where finished_at is null"
+                " and not exists (select from site_runs r where r.sweep_id = s.id"
+                "   and r.state in ('planned', 'dispatched', 'started'))"
+                " and not exists (select from site_runs r join attempts a on a.run_id = r.id where r.sweep_id = s.id"
+                "   and not exists (select from verdicts v where v.attempt_id = a.id))"
+                " returning s.id"
+            )
+        )
+    )
+
+
+def needs_grading(connection: sa.Connection) -> bool:
+    """Whether an attempt is reported or lost and has waited two seconds for its verdict."""
+    return bool(
+        connection.scalar(
+            sa.text(
+                "select exists (select from attempts a where a.state in ('reported', 'lost')"
+                " and coalesce(a.lost_at, a.reported_at) < clock_timestamp() - interval '2 seconds'"
+                " and not exists (select from verdicts v where v.attempt_id = a.id))"
+            )
+        )
+    )

@@ -1,0 +1,162 @@
+"""What the dispatcher does next, decided from one look at the board. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.store.dispatching import Board, BoxState, OpenDispatch
+
+SLOTS = (1, 2)
+# A box that handed a run back gets no other at once, or a contended box would spin.
+REST_AFTER_RELEASE_S = 3.0
+RESEND_AFTER_S = 30.0
+RESEND_UNSENT_AFTER_S = 1.0
+RESEND_AFTER_BEATS = 2
+# A waiting run goes to an idle box only if its own box does not get to it within this time.
+STEAL_AFTER_S = 1.0
+LOST_AFTER_S = 45.0
+# No longer gap between two of our own answered reads, or the watch starts anew.
+WATCH_GAP_S = 5.0
+OUTAGE_BOXES = 3
+OUTAGE_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOut:
+    """Give this run to this box."""
+
+    run_id: int
+    box: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeBack:
+    """This dispatch has not started and shall not start there."""
+
+    dispatch_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """What one tick does, in this order."""
+
+    take_back: tuple[TakeBack, ...]
+    hand_out: tuple[HandOut, ...]
+    send_again: tuple[int, ...]
+
+
+def decide(board: Board) -> Decisions:
+    """Waiting runs are taken back where they must be, free slots are filled in order, lost messages are sent again."""
+    take_back = tuple(
+        TakeBack(dispatch_id=dispatch.id, reason=reason)
+        for box in board.boxes
+        for dispatch in box.dispatches
+        if not dispatch.started and (reason := _reason_to_take_back(box, dispatch))
+    )
+    if not take_back:
+        take_back = _steal_for_idle(board)
+    taken = {item.dispatch_id for item in take_back}
+    return Decisions(
+        take_back=take_back,
+        hand_out=_fill_slots(board),
+        send_again=tuple(
+            dispatch.id
+            for box in board.boxes
+            for dispatch in box.dispatches
+            if dispatch.id not in taken and _is_unheard(box, dispatch)
+        ),
+    )
+
+
+def _reason_to_take_back(box: BoxState, dispatch: OpenDispatch) -> str | None:
+    if dispatch.sweep_stopped:
+        return "the sweep is stopped"
+    if not box.may_work:
+        return f"the box is {box.phase}"
+    return None
+
+
+def _is_fit(box: BoxState, mode: str) -> bool:
+    rested = box.released_ago_s is None or box.released_ago_s > REST_AFTER_RELEASE_S
+    return box.may_work and rested and box.mode == mode
+
+
+def _steal_for_idle(board: Board) -> tuple[TakeBack, ...]:
+    """At the end of a sweep, a run that waits behind another goes to a box that has nothing to do."""
+    idle = [box for box in board.boxes if not box.dispatches and box.may_work]
+    if board.planned or not idle:
+        return ()
+    waiting = [
+        dispatch
+        for box in board.boxes
+        if len(box.dispatches) > 1
+        for dispatch in box.dispatches
+        if not dispatch.started and dispatch.sent_ago_s > STEAL_AFTER_S
+        if any(other.mode == box.mode for other in idle)
+    ]
+    return tuple(TakeBack(dispatch_id=dispatch.id, reason="another box is idle") for dispatch in waiting[: len(idle)])
+
+
+def _fill_slots(board: Board) -> tuple[HandOut, ...]:
+    free = {
+        box.name: [slot for slot in SLOTS if slot not in {dispatch.slot for dispatch in box.dispatches}]
+        for box in board.boxes
+    }
+    by_name = {box.name: box for box in board.boxes}
+    handed: list[HandOut] = []
+    for run in board.planned:
+        fit = [name for name, slots in free.items() if slots and _is_fit(by_name[name], run.mode)]
+        if not fit:
+            continue
+        # the emptiest box first, so that no box waits for a second run while another has none
+        name = max(fit, key=lambda candidate: (len(free[candidate]), [-ord(char) for char in candidate]))
+        handed.append(HandOut(run_id=run.id, box=name, slot=free[name].pop(0)))
+    return tuple(handed)
+
+
+def _is_unheard(box: BoxState, dispatch: OpenDispatch) -> bool:
+    if dispatch.started:
+        return False
+    if dispatch.sent_at_beat is None:
+        return dispatch.sent_ago_s > RESEND_UNSENT_AFTER_S
+    is_idle = box.phase == "ready" and box.beats >= dispatch.sent_at_beat + RESEND_AFTER_BEATS
+    return is_idle and dispatch.sent_ago_s > RESEND_AFTER_S
+
+
+@dataclass(slots=True, kw_only=True)
+class BeatWatch:
+    """How long each box's beat counter has stood still, counted only over our own unbroken watching.
+
+    An outage, a restart or a pause of the watcher starts the watch anew (DELIVERY, "Lost box").
+    """
+
+    _last_look_s: float | None = None
+    _seen: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+
+    def observe(self, now_s: float, boxes: tuple[BoxState, ...]) -> dict[str, float]:
+        """The seconds each box has been silent, by the watcher's monotonic clock."""
+        if self._last_look_s is None or now_s - self._last_look_s > WATCH_GAP_S:
+            self._seen.clear()
+        self._last_look_s = now_s
+        for box in boxes:
+            known = self._seen.get(box.name)
+            if known is None or known[:2] != (box.token, box.beats):
+                self._seen[box.name] = (box.token, box.beats, now_s)
+        names = {box.name for box in boxes}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+        return {name: now_s - since for name, (_, _, since) in self._seen.items()}
+
+    def forget(self) -> None:
+        """The watch starts anew at the next look."""
+        self._last_look_s = None
+
+
+def choose_lost(silent_s: dict[str, float]) -> tuple[str, ...]:
+    """The boxes that are lost. Three or more, and over half, silent together are an outage of the farm instead."""
+    lost = tuple(sorted(name for name, seconds in silent_s.items() if seconds >= LOST_AFTER_S))
+    is_outage = len(lost) >= OUTAGE_BOXES and len(lost) * 2 > len(silent_s)
+    if is_outage and min(silent_s[name] for name in lost) < OUTAGE_LIMIT_S:
+        return ()
+    return lost

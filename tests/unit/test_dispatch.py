@@ -1,0 +1,114 @@
+"""The dispatcher's decisions are arithmetic on a board."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.store.dispatching import Board, BoxState, OpenDispatch, PlannedRun
+from scheduler.dispatch import LOST_AFTER_S, BeatWatch, choose_lost, decide
+
+
+def box(name: str, *dispatches: OpenDispatch, **changes: object) -> BoxState:
+    fields: dict[str, object] = {
+        "name": name,
+        "token": f"token-{name}",
+        "beats": 10,
+        "phase": "ready",
+        "may_work": True,
+        "mode": "dry",
+        "released_ago_s": None,
+        "has_unnamed": False,
+        "dispatches": dispatches,
+    }
+    return BoxState(**(fields | changes))  # type: ignore[arg-type]
+
+
+def dispatch(number: int, **changes: object) -> OpenDispatch:
+    fields: dict[str, object] = {
+        "id": number,
+        "run_id": number,
+        "number": 1,
+        "slot": 1,
+        "started": False,
+        "sent_at_beat": 10,
+        "sent_ago_s": 0.1,
+        "sweep_stopped": False,
+    }
+    return OpenDispatch(**(fields | changes))  # type: ignore[arg-type]
+
+
+def runs(count: int, mode: str = "dry") -> tuple[PlannedRun, ...]:
+    return tuple(PlannedRun(id=100 + index, mode=mode) for index in range(count))
+
+
+def test_a_box_gets_at_most_two_runs_in_order() -> None:
+    handed = decide(Board(boxes=(box("a"),), planned=runs(5))).hand_out
+    assert [(item.run_id, item.slot) for item in handed] == [(100, 1), (101, 2)]
+
+
+def test_every_box_has_one_run_before_any_has_two() -> None:
+    handed = decide(Board(boxes=(box("a"), box("b"), box("c")), planned=runs(4))).hand_out
+    assert [item.box for item in handed] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "unfit", [{"may_work": False}, {"mode": "live"}, {"mode": None}, {"released_ago_s": 0.5}], ids=str
+)
+def test_a_box_that_may_not_work_gets_nothing(unfit: dict[str, object]) -> None:
+    assert decide(Board(boxes=(box("a", **unfit),), planned=runs(2))).hand_out == ()
+
+
+def test_a_waiting_run_of_a_stopped_sweep_is_taken_back_and_a_started_one_is_not() -> None:
+    board = Board(
+        boxes=(box("a", dispatch(1, started=True, sweep_stopped=True), dispatch(2, slot=2, sweep_stopped=True)),),
+        planned=(),
+    )
+    assert [item.dispatch_id for item in decide(board).take_back] == [2]
+
+
+def test_a_waiting_run_is_taken_back_from_a_box_that_stopped_working() -> None:
+    board = Board(boxes=(box("a", dispatch(1), phase="contended", may_work=False),), planned=())
+    assert [item.reason for item in decide(board).take_back] == ["the box is contended"]
+
+
+def test_an_idle_box_gets_the_run_that_waits_behind_another_at_the_end_of_a_sweep() -> None:
+    busy = box("a", dispatch(1, started=True), dispatch(2, slot=2, sent_ago_s=2.0), phase="running")
+    assert [item.dispatch_id for item in decide(Board(boxes=(busy, box("b")), planned=())).take_back] == [2]
+    assert decide(Board(boxes=(busy, box("b")), planned=runs(1))).take_back == ()
+    assert decide(Board(boxes=(busy, box("b", dispatch(3))), planned=())).take_back == ()
+
+
+def test_a_message_is_sent_again_only_after_two_idle_beats_and_half_a_minute() -> None:
+    def again(**changes: object) -> tuple[int, ...]:
+        beats = changes.pop("beats", 12)
+        phase = changes.pop("phase", "ready")
+        state = box("a", dispatch(1, **changes), beats=beats, phase=phase)
+        return decide(Board(boxes=(state,), planned=())).send_again
+
+    assert again(sent_ago_s=31.0) == (1,)
+    assert again(sent_ago_s=29.0) == ()
+    assert again(sent_ago_s=31.0, beats=11) == ()
+    assert again(sent_ago_s=31.0, phase="running") == ()
+    assert again(sent_ago_s=31.0, started=True) == ()
+    # never sent: Redis was away when the row was written
+    assert again(sent_ago_s=1.5, sent_at_beat=None) == (1,)
+
+
+def test_silence_is_counted_only_while_we_ourselves_were_watching() -> None:
+    watch = BeatWatch()
+    states = (box("a"),)
+    assert [watch.observe(float(second), states)["a"] for second in range(31)][-1] == 30.0
+    assert watch.observe(60.0, states) == {"a": 0.0}, "a pause of the watcher starts the watch anew"
+    assert watch.observe(61.0, states) == {"a": 1.0}
+    assert watch.observe(62.0, (box("a", beats=11),)) == {"a": 0.0}
+    assert watch.observe(63.0, (box("a", beats=11, token="new"),)) == {"a": 0.0}
+    watch.forget()
+    assert watch.observe(63.5, (box("a", beats=11, token="new"),)) == {"a": 0.0}
+
+
+def test_a_silent_box_is_lost_and_three_of_four_are_an_outage_until_ten_minutes() -> None:
+    assert choose_lost({"a": LOST_AFTER_S, "b": 1.0}) == ("a",)
+    assert choose_lost({"a": 50.0, "b": 50.0}) == ("a", "b")
+    assert choose_lost({"a": 50.0, "b": 50.0, "c": 50.0, "d": 1.0}) == ()
+    assert choose_lost({"a": 601.0, "b": 601.0, "c": 601.0, "d": 1.0}) == ("a", "b", "c")
+    assert choose_lost({"a": 50.0, "b": 50.0, "c": 50.0, "d": 1.0, "e": 1.0, "f": 1.0}) == ("a", "b", "c")
