@@ -24,6 +24,9 @@ _RETRY_S = 1.0
 _WAKE_GRADER_EVERY_S = 5.0
 _PLANNED_LIMIT = 64
 
+# InternalError: what psycopg calls a session that the server ended for being idle too long.
+_AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError)
+
 log = structlog.get_logger(__name__)
 
 
@@ -103,7 +106,7 @@ def run(settings: Settings) -> int:
     while not stop.is_set():
         try:
             _dispatch_on_one_connection(engine, publisher, stop)
-        except (sa.exc.OperationalError, sa.exc.InterfaceError, DatabaseError) as error:
+        except (*_AWAY, DatabaseError) as error:
             cause = unreachable(engine.url, error) if isinstance(error, sa.exc.DBAPIError) else error
             if str(cause) != said:
                 log.warning("waiting for PostgreSQL", cause=str(cause))

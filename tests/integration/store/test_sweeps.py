@@ -1,0 +1,56 @@
+"""Sweeps are found by a prefix, ordered about by columns, and finished only when nothing is outstanding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.errors import UsageError
+from broker.store import dispatching
+from broker.store.engine import begin
+from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order, read_progress
+
+
+def test_a_sweep_is_found_by_id_prefix_or_last_and_nothing_else(engine: sa.Engine, sweep: str) -> None:
+    with begin(engine) as connection:
+        assert {find_sweep(connection, name).id for name in (sweep, "c7-2026", "last")} == {sweep}
+        with pytest.raises(UsageError, match="there is no sweep 'c8'"):
+            find_sweep(connection, "c8")
+        connection.execute(
+            sa.text(
+                "insert into sweeps (id, plan, suite, suite_sha256, mode, trials, requested_by)"
+                " values ('c7-20261129T230000Z-aaaa', 'c7', 'known', '', 'dry', 1, 'test')"
+            )
+        )
+        with pytest.raises(UsageError, match="more than one"):
+            find_sweep(connection, "c7-")
+        assert [row.id for row in list_sweeps(connection, 9)] == ["c7-20261129T230000Z-aaaa", sweep]
+
+
+def test_a_paused_sweep_hands_out_nothing_and_goes_on_when_resumed(engine: sa.Engine, sweep: str) -> None:
+    with begin(engine) as connection:
+        assert has_active_sweep(connection)
+        assert order(connection, sweep, "pause", "interrupted").state == "paused"
+        assert not has_active_sweep(connection)
+        assert dispatching.read_board(connection, planned_limit=9).planned == ()
+        assert order(connection, sweep, "resume", "").state == "active"
+        assert len(dispatching.read_board(connection, planned_limit=9).planned) == 3
+
+
+def test_cancel_closes_what_has_not_started_and_takes_no_further_order(
+    engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
+) -> None:
+    make_box("box-a")
+    with begin(engine) as connection:
+        run = dispatching.read_board(connection, planned_limit=1).planned[0]
+        dispatching.hand_out(connection, run_id=run.id, box="box-a", slot=1)
+        row = order(connection, sweep, "cancel", "enough")
+        assert (row.state, row.counts.cancelled, row.counts.planned) == ("cancelled", 3, 0)
+        assert dispatching.finish_sweeps(connection) == (sweep,)
+        with pytest.raises(UsageError, match="is cancelled"):
+            order(connection, sweep, "resume", "")
+        progress = read_progress(connection, sweep, 0)
+        assert (progress.over, progress.total, progress.active_attempts) == (3, 3, 0)
