@@ -1,0 +1,242 @@
+"""`bv3-schedule`: plan sweeps, follow them, order them about.
+
+Commands import what they need when they run, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error, UsageError
+
+if TYPE_CHECKING:
+    from scheduler.course import Wishes
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+PLAN_NAMES = ("c7",)
+_EXAMPLES = """\b
+examples:
+  bv3-schedule c7 --n 12                the known suite, twelve times each site
+  bv3-schedule c7 --n 1 --site x        one run on one site
+  bv3-schedule c7 --boxes 3 --detach    three boxes; don't wait for the end
+  bv3-schedule follow last              look at it again
+  bv3-schedule resume c7-2026           any unique beginning of an id will do
+
+\b
+exit codes:
+  0 complete   1 a criterion failed (--gate)   2 wrong request
+  3 a service is away   130 interrupted, paused or cancelled
+"""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What an error's printer must know of the command line."""
+
+    traceback: bool = False
+
+
+class _Commands(click.Group):
+    """A group that answers an unknown name with the close match and all that exist."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; raises UsageError when there is none of that name."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            from scheduler.plan import name_choices
+
+            commands = [name for name in self.list_commands(ctx) if name not in PLAN_NAMES]
+            visible = [name for name in commands if not self.commands[name].hidden]
+            hint = name_choices(args[0], [*PLAN_NAMES, *visible], kind="plans and commands")
+            raise UsageError(f"there is no plan {args[0]!r}", hint=hint)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-v", "--verbose", is_flag=True, help="On an error, print where in bv3 it came up.")
+@click.pass_obj
+def main_group(wanted: _Wanted, verbose: bool) -> None:  # noqa: FBT001 - click passes flags by name
+    """Plan sweeps, follow them, order them about."""
+    wanted.traceback = verbose
+
+
+def _json_option(command: _Command) -> _Command:
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout; progress goes to stderr."
+    )(command)
+
+
+def _ending_options(command: _Command) -> _Command:
+    for option in (
+        _json_option,
+        click.option("--gate", is_flag=True, help="Exit 1 when a criterion fails."),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            default="results",
+            show_default=True,
+            help="Folder for <sweep>.jsonl, written at the end.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+_BOXES = click.option(
+    "--boxes", type=int, metavar="K", help="Boxes of the embedded farm, at least.  [default: 1, or as many as run]"
+)
+_DETACH = click.option("--detach", is_flag=True, help="Print the sweep's id and leave; the sweep goes on.")
+_SWEEP = click.argument("sweep")
+
+
+@main_group.command("c7", short_help="Plan the known suite: the nine sites, dry, for criteria 1, 3, 4, 5 and 7.")
+@click.option("--n", type=int, metavar="N", help="Trials per site.  [default: 12]")
+@_BOXES
+@click.option("--site", "sites", multiple=True, metavar="SITE", help="Only this site; may be repeated.  [default: all]")
+@_DETACH
+@click.option("--dry-run", is_flag=True, help="Print what would be planned; write and start nothing.")
+@_ending_options
+def c7(  # noqa: PLR0917 - click passes all by name
+    n: int | None,
+    boxes: int | None,
+    sites: tuple[str, ...],
+    detach: bool,  # noqa: FBT001 - click
+    dry_run: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+    gate: bool,  # noqa: FBT001 - click
+    out: Path,
+) -> int:
+    """Plan the known suite: its nine sites, N trials each, in dry mode (nothing is ever sent).
+
+    With no farm configured, an embedded one is started with K boxes, the sweep is followed to its end,
+    and what was started is stopped. With BV3_BROKER_URL and BV3_DATABASE_URL it is planned on that farm.
+
+    Ctrl-C: no new runs, running ones finish; Ctrl-C again: stop now. A hang-up of the terminal detaches.
+    """
+    from scheduler import commands
+    from scheduler.request import Request
+
+    request = Request(plan="c7", n=n, sites=sites, boxes=boxes)
+    return commands.start_sweep(request, _wishes(as_json, gate, out), detach=detach, dry_run=dry_run)
+
+
+@main_group.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
+def list_sweeps(as_json: bool, limit: int) -> int:  # noqa: FBT001 - click
+    """List the sweeps, newest first."""
+    from scheduler import commands
+
+    return commands.show_list(limit, as_json=as_json)
+
+
+@main_group.command()
+@_SWEEP
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def status(sweep: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Show how far SWEEP is: an id, a unique beginning of one, or `last`."""
+    from scheduler import commands
+
+    return commands.show_status(sweep, as_json=as_json)
+
+
+@main_group.command()
+@_SWEEP
+@_ending_options
+def follow(sweep: str, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FBT001 - click
+    """Look at SWEEP until it is over, then print its scorecard. Ctrl-C stops the looking, not the sweep."""
+    from scheduler import commands
+
+    return commands.follow_sweep(sweep, _wishes(as_json, gate, out))
+
+
+@main_group.command()
+@_SWEEP
+@_BOXES
+@_DETACH
+@_ending_options
+def resume(  # noqa: PLR0917 - click passes all by name
+    sweep: str,
+    boxes: int | None,
+    detach: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+    gate: bool,  # noqa: FBT001 - click
+    out: Path,
+) -> int:
+    """Go on with SWEEP where it was interrupted; nothing that was done is done again."""
+    from scheduler import commands
+
+    return commands.resume_sweep(sweep, boxes, _wishes(as_json, gate, out), detach=detach)
+
+
+@main_group.command()
+@_SWEEP
+@click.option("--detach", is_flag=True, help="Don't wait for the runs that boxes are at.")
+@_ending_options
+def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FBT001 - click
+    """Cancel SWEEP: no further run starts, those that boxes are at finish. It can't be resumed."""
+    from scheduler import commands
+
+    return commands.cancel_sweep(sweep, _wishes(as_json, gate, out), detach=detach)
+
+
+@main_group.command(hidden=True)
+def dispatcher() -> int:
+    """Hand runs to boxes until told to stop; started by the farm."""
+    from broker.settings import load_settings
+    from scheduler.dispatcher import run as run_dispatcher
+
+    return run_dispatcher(load_settings())
+
+
+def _wishes(as_json: bool, gate: bool, out: Path) -> Wishes:  # noqa: FBT001 - straight from click
+    from scheduler.course import Wishes
+
+    return Wishes(as_json=as_json, gate=gate, out=out)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
+    wanted = _Wanted()
+    try:
+        code = main_group.main(list(arguments), prog_name="bv3-schedule", standalone_mode=False, obj=wanted)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        _print_error(error.format_message(), hint=None)
+        return EXIT_USAGE
+    except Bv3Error as error:
+        if wanted.traceback:
+            traceback.print_exception(error)
+        _print_error(error.message, hint=error.hint)
+        return error.exit_code
+    except click.Abort:
+        # before there was anything to pause
+        _print_error("interrupted", hint=None)
+        return EXIT_INTERRUPTED
+    return int(code or EXIT_OK)
+
+
+def _print_error(message: str, *, hint: str | None) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def main() -> NoReturn:
+    """Runs the command and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""What each command does, once its arguments are read: judge, join the farm, order, follow. Exit codes out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import SystemRandom
+from typing import Any
+
+from broker.errors import EXIT_OK, UsageError
+from broker.settings import Settings, load_settings
+from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress
+from scheduler import listing
+from scheduler.course import Wishes, call, close_course, run_course
+from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
+from scheduler.interrupts import Interrupts
+from scheduler.request import Request, name_requester, prepare
+from scheduler.results import refuse_unwritable
+
+
+def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool) -> int:
+    """The sweep is planned and, unless detached, followed to its end. A bad request starts and writes nothing."""
+    settings = load_settings()
+    refuse_foreign_boxes(settings, request.boxes)
+    _refuse_gate_without_end(wishes, detach=detach)
+    prepared = prepare(request, datetime.now(UTC), SystemRandom(), name_requester())
+    if dry_run:
+        return _print(listing.plan_lines(prepared), listing.plan_document(prepared), as_json=wishes.as_json)
+    refuse_unwritable(wishes.out)
+    sweep = prepared.sweep
+    with join_farm(settings, boxes=request.boxes) as farm, Interrupts() as interrupts:
+        with farm.begin() as connection:
+            create_sweep(connection, sweep)
+        _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {len(sweep.runs)} site-runs", wishes)
+        if detach:
+            return _leave(farm, sweep.id, wishes)
+        return run_course(farm, sweep.id, wishes, interrupts, may_pause=True)
+
+
+def show_list(limit: int, *, as_json: bool) -> int:
+    """The sweeps are printed, newest first."""
+    settings = load_settings()
+    if not _has_store(settings):
+        return _print(listing.list_lines(()), [], as_json=as_json)
+    with join_store(settings) as farm, farm.begin() as connection:
+        sweeps = list_sweeps(connection, limit)
+    return _print(listing.list_lines(sweeps), [listing.sweep_document(sweep) for sweep in sweeps], as_json=as_json)
+
+
+def show_status(reference: str, *, as_json: bool) -> int:
+    """How far the sweep is, printed."""
+    with _store_with(load_settings(), reference) as (farm, sweep):
+        with farm.begin() as connection:
+            progress = read_progress(connection, sweep.id, 0)
+        lines, document = listing.status_lines(sweep, progress), listing.status_document(sweep, progress)
+    return _print(lines, document, as_json=as_json)
+
+
+def follow_sweep(reference: str, wishes: Wishes) -> int:
+    """The sweep is watched to its end, and its results are printed; one that is over already, at once."""
+    settings = load_settings()
+    refuse_unwritable(wishes.out)
+    with _store_with(settings, reference) as (store, sweep):
+        if not _is_moving(sweep):
+            return _close_still(store, sweep, wishes)
+        with join_farm(settings, boxes=_boxes_of(settings, sweep)) as farm, Interrupts() as interrupts:
+            return run_course(farm, sweep.id, wishes, interrupts, may_pause=False)
+
+
+def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: bool) -> int:
+    """The sweep may start runs again and, unless detached, is followed to its end."""
+    settings = load_settings()
+    refuse_foreign_boxes(settings, boxes)
+    _refuse_gate_without_end(wishes, detach=detach)
+    refuse_unwritable(wishes.out)
+    with _store_with(settings, reference) as (store, sweep):
+        if sweep.state == "finished":
+            return _close_still(store, sweep, wishes)
+        if sweep.state == "cancelled":
+            raise UsageError(f"sweep {sweep.id} was cancelled: it can't be resumed", hint=f"plan another: {call('c7')}")
+        wanted = boxes or _boxes_of(settings, sweep)
+        with join_farm(settings, boxes=wanted) as farm, Interrupts() as interrupts:
+            with farm.begin() as connection:
+                order(connection, sweep.id, "resume", "resumed")
+            _note(f"{sweep.id}: goes on, {sweep.counts.closed} of {sweep.counts.total} runs are over", wishes)
+            if detach:
+                return _leave(farm, sweep.id, wishes)
+            return run_course(farm, sweep.id, wishes, interrupts, may_pause=True)
+
+
+def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:
+    """No further run of the sweep starts; unless detached, those under way have finished."""
+    settings = load_settings()
+    refuse_unwritable(wishes.out)
+    with _store_with(settings, reference) as (store, found):
+        with store.begin() as connection:
+            sweep = order(connection, found.id, "cancel", f"cancelled by {name_requester()}")
+        _note(f"{sweep.id}: cancelled, {sweep.counts.cancelled} runs will not be done", wishes)
+        if detach:
+            return _leave(store, sweep.id, wishes)
+        wishes = replace(wishes, expects_cancel=True)
+        if not sweep.counts.started:
+            return close_course(store, sweep.id, wishes)
+        with join_farm(settings, boxes=_boxes_of(settings, sweep)) as farm, Interrupts() as interrupts:
+            return run_course(farm, sweep.id, wishes, interrupts, may_pause=False)
+
+
+def _has_store(settings: Settings) -> bool:
+    """Whether there can be any sweep: an embedded farm that never ran has none, and is not started to say so."""
+    return not settings.is_embedded or settings.farm_home.farm.exists()
+
+
+@contextmanager
+def _store_with(settings: Settings, reference: str) -> Iterator[tuple[Farm, SweepRow]]:
+    if not _has_store(settings):
+        raise UsageError(f"there is no sweep {reference!r}: none was planned yet", hint=f"plan one: {call('c7')}")
+    with join_store(settings) as farm:
+        with farm.begin() as connection:
+            sweep = find_sweep(connection, reference)
+        yield farm, sweep
+
+
+def _boxes_of(settings: Settings, sweep: SweepRow) -> int | None:
+    """As many boxes as the sweep was planned with; None on a farm that has its own."""
+    return sweep.params.get("boxes") if settings.is_embedded else None
+
+
+def _is_moving(sweep: SweepRow) -> bool:
+    return sweep.state == "active" or sweep.counts.started > 0
+
+
+def _close_still(farm: Farm, sweep: SweepRow, wishes: Wishes) -> int:
+    _note(f"{sweep.id} is {sweep.state}", wishes)
+    return close_course(farm, sweep.id, wishes)
+
+
+def _refuse_gate_without_end(wishes: Wishes, *, detach: bool) -> None:
+    if wishes.gate and detach:
+        raise UsageError("--gate needs the sweep's end, and --detach does not wait for it")
+
+
+def _leave(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
+    if wishes.as_json:
+        with farm.begin() as connection:
+            sweep, progress = find_sweep(connection, sweep_id), read_progress(connection, sweep_id, 0)
+        return _print([], listing.status_document(sweep, progress), as_json=True)
+    return _print([sweep_id, f"follow it: {call('follow', sweep_id)}"], None, as_json=False)
+
+
+def _note(message: str, wishes: Wishes) -> None:
+    print(message, file=sys.stderr if wishes.as_json else sys.stdout, flush=True)
+
+
+def _print(lines: Sequence[str], document: Any, *, as_json: bool) -> int:
+    print(json.dumps(document, indent=2) if as_json else "\n".join(lines), flush=True)  # noqa: T201 - a command prints
+    return EXIT_OK

@@ -1,0 +1,118 @@
+"""Sweeps as people and programs read them: lines, and the JSON of docs/reference/schedule-json.md. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.store.sweeps import Progress, SweepRow
+from broker.types import Family
+from scheduler.progress import box_line, clean
+from scheduler.request import Prepared
+
+# Raised when a key changes its meaning or goes; new keys may come without.
+SCHEMA = 1
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def sweep_document(sweep: SweepRow) -> dict[str, Any]:
+    """A sweep as `list --json` prints it."""
+    return {
+        "id": sweep.id,
+        "plan": sweep.plan,
+        "suite": sweep.suite,
+        "mode": sweep.mode,
+        "trials": sweep.trials,
+        "sites": list(sweep.params.get("sites", [])),
+        "state": sweep.state,
+        "reason": sweep.order_reason,
+        "requested_by": sweep.requested_by,
+        "created_at": _iso(sweep.created_at),
+        "finished_at": _iso(sweep.finished_at),
+        "counts": asdict(sweep.counts),
+    }
+
+
+def status_document(sweep: SweepRow, progress: Progress) -> dict[str, Any]:
+    """A sweep as `status --json` prints it: with families, reach and boxes."""
+    return {
+        "schema": SCHEMA,
+        **sweep_document(sweep),
+        "families": {family.value: progress.families.get(family, 0) for family in Family},
+        "reach": {"ok": progress.reach[0], "measured": progress.reach[1]},
+        "running": progress.active_attempts,
+        "ungraded": progress.ungraded,
+        "boxes": [asdict(box) for box in progress.boxes],
+    }
+
+
+def ending_document(sweep: SweepRow, progress: Progress, *, rows: str | None, scorecard: Any) -> dict[str, Any]:
+    """What a followed sweep prints at its end: its status, where its rows are, its scorecard."""
+    return {**status_document(sweep, progress), "rows": rows, "scorecard": scorecard}
+
+
+def plan_document(prepared: Prepared) -> dict[str, Any]:
+    """What `--dry-run --json` prints: what would be planned."""
+    sweep = prepared.sweep
+    return {
+        "schema": SCHEMA,
+        "dry_run": True,
+        "plan": sweep.plan,
+        "suite": {"name": sweep.suite, "version": prepared.suite.version, "sha256": sweep.suite_sha256},
+        "mode": sweep.mode,
+        "trials": sweep.trials,
+        "sites": list(sweep.params["sites"]),
+        "boxes": sweep.params["boxes"],
+        "runs": [{"site": run.site, "trial": run.trial, "order": run.order_key} for run in sweep.runs],
+    }
+
+
+def plan_lines(prepared: Prepared) -> list[str]:
+    """What `--dry-run` prints."""
+    sweep, sites = prepared.sweep, prepared.sweep.params["sites"]
+    first = " ".join(run.site for run in sweep.runs[: len(sites)])
+    return [
+        f"would plan {sweep.plan}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {len(sweep.runs)} site-runs",
+        f"suite {sweep.suite} version {prepared.suite.version}, sha256 {sweep.suite_sha256[:12]}",
+        f"first trial: {first}",
+        "nothing was written",
+    ]
+
+
+def list_lines(sweeps: Sequence[SweepRow]) -> list[str]:
+    """What `list` prints: a line per sweep, newest first."""
+    if not sweeps:
+        return ["no sweeps yet: bv3-schedule c7"]
+    width = max(len(sweep.id) for sweep in sweeps)
+    head = f"{'sweep':<{width}}  {'state':<9}  {'runs':>9}  {'attempts':>8}  planned"
+    return [head, *(_list_line(sweep, width) for sweep in sweeps)]
+
+
+def _list_line(sweep: SweepRow, width: int) -> str:
+    counts = sweep.counts
+    runs = f"{counts.closed}/{counts.total}"
+    when = f"{sweep.created_at.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return f"{sweep.id:<{width}}  {sweep.state:<9}  {runs:>9}  {counts.attempts:>8}  {when}"
+
+
+def status_lines(sweep: SweepRow, progress: Progress) -> list[str]:
+    """What `status` prints."""
+    counts = sweep.counts
+    families = "  ".join(f"{family.replace('_', ' ')} {progress.families.get(family, 0)}" for family in Family)
+    reason = f" ({clean(sweep.order_reason)})" if sweep.order_reason and sweep.state != "finished" else ""
+    over = f"{counts.closed} of {counts.total} runs over"
+    over += f", {counts.cancelled} cancelled" if counts.cancelled else ""
+    when = f"{sweep.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    lines = [
+        f"{sweep.id}   {sweep.state}{reason}",
+        f"{sweep.suite} suite x {sweep.trials}, {sweep.mode}, planned at {when} UTC by {clean(sweep.requested_by)}",
+        f"{over}, {counts.attempts} attempts   {families}",
+    ]
+    if progress.ungraded:
+        lines.append(f"{progress.ungraded} attempts not graded yet")
+    return lines + [box_line(box) for box in progress.boxes]

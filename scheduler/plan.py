@@ -1,0 +1,102 @@
+"""Plans: what a criterion needs, turned into runs in the order they are to be done. Pure arithmetic."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from random import Random
+
+from broker.errors import UsageError
+from broker.store.sweeps import NewRun
+from broker.suites import Suite
+from broker.types import Mode, SiteTask
+
+# A trial's runs come before the next trial's, whatever the number of sites.
+TRIAL_STRIDE = 10_000
+# order_key is a 32-bit column
+MOST_TRIALS = 100_000
+_SUFFIX_LENGTH = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a criterion needs: which suite, how often, and whether anything may be sent."""
+
+    name: str
+    suite: str
+    # trials per site unless the request says otherwise
+    trials: int
+    mode: Mode
+    # further attempts that an infra verdict may cost a run
+    retries: int
+
+
+PLANS = {plan.name: plan for plan in (Plan(name="c7", suite="known", trials=12, mode=Mode.DRY, retries=2),)}
+
+
+def find_plan(name: str) -> Plan:
+    """The plan of that name. Raises UsageError naming those that exist."""
+    if name not in PLANS:
+        raise UsageError(f"there is no plan {name!r}", hint=name_choices(name, PLANS, kind="plans"))
+    return PLANS[name]
+
+
+def choose_tasks(suite: Suite, sites: Sequence[str]) -> tuple[SiteTask, ...]:
+    """The tasks of these sites in the suite's order, each once; of all that are not retired when none is named.
+
+    Raises UsageError for a site that is not in the suite or is retired.
+    """
+    for site in sites:
+        task = suite.task(site)
+        if task is None:
+            names = [task.site for task in suite.tasks if task.retired is None]
+            raise UsageError(
+                f"there is no site {site!r} in the suite {suite.name!r}", hint=name_choices(site, names, kind="sites")
+            )
+        if task.retired is not None:
+            raise UsageError(f"site {site!r} is retired since {task.retired.date}: {task.retired.evidence}")
+    return tuple(task for task in suite.tasks if (task.site in sites if sites else task.retired is None))
+
+
+def plan_runs(plan: Plan, suite: Suite, sites: Sequence[str], n: int, arm: str) -> tuple[NewRun, ...]:
+    """`n` trials of each chosen site, in order: trial by trial, each beginning with another site.
+
+    The rotation spreads sites over boxes: with as many boxes as sites, no box would otherwise ever
+    see more than one site, and a box's fault would look like a site's. Raises UsageError.
+    """
+    if n < 1:
+        raise UsageError("--n must be at least 1 (trials per site)")
+    if n > MOST_TRIALS:
+        raise UsageError(f"--n must be at most {MOST_TRIALS} (trials per site)")
+    if suite.name != plan.suite:
+        raise UsageError(f"plan {plan.name} runs the suite {plan.suite!r}, not {suite.name!r}")
+    tasks = choose_tasks(suite, sites)
+    runs = (
+        NewRun(
+            arm=arm,
+            site=task.site,
+            trial=trial,
+            order_key=trial * TRIAL_STRIDE + (index + trial - 1) % len(tasks),
+            task=task,
+        )
+        for trial in range(1, n + 1)
+        for index, task in enumerate(tasks)
+    )
+    return tuple(sorted(runs, key=lambda run: run.order_key))
+
+
+def name_sweep(plan: Plan, now: datetime, random: Random) -> str:
+    """A sweep's id: `c7-20261129T220003Z-k3f9`, sortable by time and unique without asking anyone."""
+    suffix = "".join(random.choices(string.ascii_lowercase + string.digits, k=_SUFFIX_LENGTH))
+    return f"{plan.name}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{suffix}"
+
+
+def name_choices(wrong: str, names: Iterable[str], *, kind: str) -> str:
+    """A hint that names the close match, if there is one, and lists what exists."""
+    listed = list(names)
+    close = get_close_matches(wrong.lower(), listed, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}{kind}: {', '.join(listed)}"

@@ -1,0 +1,251 @@
+"""What a follower looks at: a block of lines that is drawn again at a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from broker.store.sweeps import BoxLine, FinishedRun, Progress
+from broker.types import Family
+from scheduler.pace import Estimate, Pace, describe_left
+
+_SILENT_S = 15.0
+_SUMMARY_EVERY_S = 60.0
+# header, counts, bar, interim, and a line for the cursor
+_LINES_BESIDE_BOXES = 6
+_FAMILY_STYLES = {Family.PRODUCT: "yellow", Family.INFRA: "red"}
+
+
+class Screen(Protocol):
+    """Where progress is shown."""
+
+    # how often it is worth asking for progress
+    interval_s: float
+
+    def show(self, progress: Progress) -> None:
+        """The reader sees this progress."""
+
+    def say(self, message: str) -> None:
+        """The reader has this message on a line of its own."""
+
+    def close(self) -> None:
+        """The terminal is as it was, the last progress still standing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbols:
+    """The signs that not every terminal can show."""
+
+    full: str
+    empty: str
+    more: str
+
+
+UNICODE = Symbols(full="█", empty="░", more="…")
+ASCII = Symbols(full="#", empty=".", more="...")
+
+
+def choose_symbols(environment: Mapping[str, str]) -> Symbols:
+    """By the locale's name: Python itself speaks UTF-8 even where LC_ALL=C says that the terminal does not."""
+    names = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next((name for name in names if name), "C")
+    return UNICODE if "utf-8" in locale.lower() or "utf8" in locale.lower() else ASCII
+
+
+def open_screen(sweep_id: str, stream: IO[str], environment: Mapping[str, str]) -> Screen:
+    """A live screen on a terminal that can move its cursor, plain lines elsewhere."""
+    if stream.isatty() and environment.get("TERM", "dumb") not in {"", "dumb", "unknown"}:
+        return LiveScreen(sweep_id, Console(file=stream, highlight=False), choose_symbols(environment))
+    return PlainScreen(sweep_id, stream)
+
+
+class PlainScreen:
+    """A line for each verdict since the first look, and a summary line each minute."""
+
+    interval_s = 0.5
+
+    def __init__(self, sweep_id: str, stream: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._sweep_id = sweep_id
+        self._stream = stream
+        self._clock = clock
+        self._pace = Pace()
+        self._judged: set[str] = set()
+        self._summary_due_s: float | None = None
+
+    def show(self, progress: Progress) -> None:
+        """Prints what is new."""
+        now_s = self._clock()
+        self._pace.note(now_s, progress.over)
+        is_first = self._summary_due_s is None
+        for run in progress.fresh:
+            self._judged.add(run.run_name)
+            # what was over before this command looked is told by the summary, not line by line
+            if not is_first:
+                self.say(finished_line(run, len(self._judged), progress.total))
+        if self._summary_due_s is None or now_s >= self._summary_due_s:
+            self.say(summary_line(self._sweep_id, progress, self._pace.estimate(now_s, progress.total)))
+            self._summary_due_s = now_s + _SUMMARY_EVERY_S
+
+    def say(self, message: str) -> None:
+        """Prints the message at once."""
+        print(message, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing to put back."""
+
+
+class LiveScreen:
+    """One block of lines, drawn again in place."""
+
+    interval_s = 0.25
+
+    def __init__(
+        self, sweep_id: str, console: Console, symbols: Symbols, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._sweep_id = sweep_id
+        self._console = console
+        self._symbols = symbols
+        self._clock = clock
+        self._pace = Pace()
+        self._live: Live | None = None
+
+    def show(self, progress: Progress) -> None:
+        """Draws the block anew."""
+        now_s = self._clock()
+        self._pace.note(now_s, progress.over)
+        block = Text("\n", no_wrap=True, overflow="crop").join(
+            draw(
+                self._sweep_id,
+                progress,
+                self._pace.estimate(now_s, progress.total),
+                width=self._console.width,
+                height=self._console.height,
+                symbols=self._symbols,
+            )
+        )
+        if self._live is None:
+            # No thread of its own: a frame that is drawn during a signal's message would tear it.
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        self._live.update(block, refresh=True)
+
+    def say(self, message: str) -> None:
+        """Prints the message above the block."""
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """The cursor is back, below the last block."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def draw(
+    sweep_id: str, progress: Progress, estimate: Estimate | None, *, width: int, height: int, symbols: Symbols
+) -> list[Text]:
+    """The block's lines, none wider than `width` cells nor more than `height`."""
+    room = max(1, height - _LINES_BESIDE_BOXES)
+    shown, hidden = progress.boxes[:room], progress.boxes[room:]
+    lines = [
+        Text(_headline(sweep_id, progress, estimate)),
+        _families_text(progress.families),
+        Text(_bar(progress, min(width, 72), symbols)),
+        *(Text(box_line(box)) for box in shown),
+        *([Text(f" and {len(hidden)} more boxes")] if hidden else []),
+        *([] if progress.boxes else [Text(" no box is up yet")]),
+        Text(_interim(progress)),
+    ]
+    for line in lines:
+        if line.cell_len > width:
+            line.right_crop(line.cell_len - width + len(symbols.more))
+            line.append(symbols.more)
+    return lines
+
+
+def _headline(sweep_id: str, progress: Progress, estimate: Estimate | None) -> str:
+    parts = [sweep_id, f"{progress.over} of {progress.total}"]
+    if progress.state != "active":
+        parts.append(progress.state)
+    if estimate is not None and progress.state == "active":
+        parts += [f"{estimate.runs_per_min:.1f} runs/min", describe_left(estimate)]
+    return "   ".join(parts)
+
+
+def _families_text(families: Mapping[Family, int]) -> Text:
+    text = Text()
+    for family in Family:
+        count = families.get(family, 0)
+        style = _FAMILY_STYLES.get(family, "") if count else ""
+        text.append(("  " if len(text) else "") + f"{family.replace('_', ' ')} ", style="")
+        text.append(str(count), style=style)
+    return text
+
+
+def _bar(progress: Progress, cells: int, symbols: Symbols) -> str:
+    full = cells * progress.over // max(1, progress.total)
+    return symbols.full * full + symbols.empty * (cells - full)
+
+
+def box_line(box: BoxLine) -> str:
+    """What one box does: `box-a  running  youtube#7  audit  2.1 s  31 done  0 infra`."""
+    state, middle = box.phase, ""
+    if box.last_beat_s is not None and box.last_beat_s > _SILENT_S:
+        state, middle = "silent", f"no beat for {box.last_beat_s:.0f} s"
+    elif box.hold_reason:
+        state, middle = "held", clean(box.hold_reason)
+    elif box.run_name:
+        since = f"{box.phase_s:6.1f} s" if box.phase_s is not None else ""
+        middle = f"{box.run_name:<14} {box.run_phase or '':<9}{since}"
+    return f" {box.name:<8} {state:<9} {middle:<34} {box.done:>5} done {box.infra:>4} infra"
+
+
+def _interim(progress: Progress) -> str:
+    ok, judged = progress.reach
+    attempts = sum(progress.families.values())
+    return f"interim: 1 reach {ok}/{judged}   7 flake {progress.families.get(Family.INFRA, 0)}/{attempts}"
+
+
+def finished_line(run: FinishedRun, position: int, total: int) -> str:
+    """One verdict in plain words: `61/108 youtube#7 ok 2.9s box-a`."""
+    wall = f" {run.wall_s:.1f}s" if run.wall_s is not None else ""
+    again = f" attempt {run.attempt_no}" if run.attempt_no > 1 else ""
+    return f"{position}/{total} {run.run_name} {run.bucket}{wall} {run.box}{again}"
+
+
+def summary_line(sweep_id: str, progress: Progress, estimate: Estimate | None) -> str:
+    """The whole sweep in one line: counts, pace, what each box does."""
+    boxes = ", ".join(
+        f"{box.name} {box.run_name} {box.run_phase or ''}".rstrip() if box.run_name else f"{box.name} {box.phase}"
+        for box in progress.boxes
+    )
+    return "; ".join(
+        part
+        for part in (
+            _headline(sweep_id, progress, estimate).replace("   ", "  "),
+            _families_text(progress.families).plain.replace("  ", ", "),
+            boxes or "no box is up yet",
+        )
+        if part
+    )
+
+
+def clean(text: str) -> str:
+    """The text on one line, without anything that a terminal would obey."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def flower_line(url: str | None, user: str | None, password: str | None) -> str | None:
+    """Where Flower is and how to log in, or None when the farm has none of its own."""
+    return f"Flower {url} ({user} / {password})" if url and user and password else None
+
+
+def default_screen(sweep_id: str, stream: IO[str]) -> Screen:
+    """The screen that fits this process's stream and environment."""
+    return open_screen(sweep_id, stream, os.environ)

@@ -1,0 +1,69 @@
+"""A request for a sweep, judged in full before any service is started or anything is written."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+from broker.store.sweeps import NewSweep
+from broker.suites import Suite, load_suite
+from scheduler.plan import choose_tasks, find_plan, name_sweep, plan_runs
+
+# The product build under test, where a plan compares none with another.
+_ARM = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for on the command line; None and empty mean the plan's own."""
+
+    plan: str
+    n: int | None
+    sites: tuple[str, ...]
+    boxes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request that can be carried out: the suite as read, and the sweep as it would be written."""
+
+    suite: Suite
+    sweep: NewSweep
+
+
+def prepare(request: Request, now: datetime, random: Random, requested_by: str) -> Prepared:
+    """The sweep that the request means. Raises UsageError, or SuiteError with file and line; writes nothing."""
+    plan = find_plan(request.plan)
+    suite = load_suite(plan.suite)
+    trials = plan.trials if request.n is None else request.n
+    sweep = NewSweep(
+        id=name_sweep(plan, now, random),
+        plan=plan.name,
+        suite=suite.name,
+        suite_sha256=suite.sha256,
+        mode=plan.mode,
+        trials=trials,
+        priority=0,
+        retries=plan.retries,
+        requested_by=requested_by,
+        params={
+            "sites": [task.site for task in choose_tasks(suite, request.sites)],
+            "boxes": request.boxes,
+            "suite_version": suite.version,
+        },
+        runs=plan_runs(plan, suite, request.sites, trials, _ARM),
+    )
+    return Prepared(suite=suite, sweep=sweep)
+
+
+def name_requester() -> str:
+    """Who asks, for other people's eyes: `anna@mini-3`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name, as in many containers
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
