@@ -164,7 +164,7 @@ def draw(
     ]
     for line in lines:
         if line.cell_len > width:
-            line.right_crop(line.cell_len - width + len(symbols.more))
+            line.truncate(width - len(symbols.more), overflow="crop")
             line.append(symbols.more)
     return lines
 
@@ -202,7 +202,7 @@ def box_line(box: BoxLine) -> str:
         state, middle = "held", clean(box.hold_reason)
     elif box.run_name:
         since = f"{box.phase_s:6.1f} s" if box.phase_s is not None else ""
-        middle = f"{box.run_name:<14} {box.run_phase or '':<9}{since}"
+        middle = f"{box.run_name:<14} {clean(box.run_phase or ''):<9}{since}"
     return f" {box.name:<8} {state:<9} {middle:<34} {box.done:>5} done {box.infra:>4} infra"
 
 
