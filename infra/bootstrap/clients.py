@@ -18,13 +18,15 @@ from infra.bootstrap.place import Facts, Place
 Command = Sequence[str | Path]
 INSTALL_LIMIT_S = 900.0
 ANSWER_LIMIT_S = 30.0
+# The machine's certificates, not those that uv and npm bring: a company's own are among them.
+OWN_CERTIFICATES = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1", "NODE_USE_SYSTEM_CA": "1"}
 # These lead a client to another environment or folder than the one it is told.
 MISLEADING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_PYTHON")
 OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENETUNREACH|ETIMEDOUT|Network is unreachable|name resolution|dns error"
-    r"|Could not resolve|Failed to fetch|error sending request|NewConnectionError|ConnectTimeout"
+    r"|tcp connect error|Could not resolve|NewConnectionError|ConnectTimeout"
 )
-TELLING = re.compile(r"\berror\b|^E: |ENOTFOUND|[Ff]ailed|Error:")
+TELLING = re.compile(r"\berror\b|^E: |ENOTFOUND|[Ff]ailed|Error:|^cause:")
 
 
 class SetupError(Exception):
@@ -64,7 +66,7 @@ def last_words(output: str, *, limit: int = 240) -> str:
 
 def make_environment(environment: Mapping[str, str], fallback_home: Path) -> dict[str, str]:
     """The environment of set-up's clients: ours, less what misleads them, and with a writable home."""
-    env = {key: value for key, value in environment.items() if key not in MISLEADING}
+    env = OWN_CERTIFICATES | {key: value for key, value in environment.items() if key not in MISLEADING}
     home = env.get("HOME")
     if home and Path(home).is_dir() and os.access(home, os.W_OK | os.X_OK):
         return env
