@@ -71,6 +71,7 @@ def find_candidates(setup: Setup, playwright_node: str | None) -> Iterator[Candi
         found = setup.find_program(name)
         if found:
             yield Candidate(found)
+    yield from find_fetched(setup.place.runtime)
     sources: dict[str, Callable[[], Candidate | None]] = {
         "Playwright": lambda: fetch_from_playwright(setup, playwright_node),
         "Debian": lambda: fetch_from_debian(setup),
@@ -128,6 +129,15 @@ def make_driver_env(playwright_node: str | None) -> dict[str, str]:
     return {"PLAYWRIGHT_NODEJS_PATH": playwright_node} if playwright_node else {}
 
 
+def find_fetched(runtime: Path) -> Iterator[Candidate]:
+    """Each Chromium that an earlier set-up has fetched."""
+    for path in sorted((runtime / "playwright").glob("**/*headless[-_]shell")):
+        yield Candidate(str(path))
+    packed = runtime / "chromium"
+    if (packed / "chromium").is_file():
+        yield Candidate(str(packed / "chromium"), {"LD_LIBRARY_PATH": str(packed / "lib"), **make_font_env(packed)})
+
+
 # -- Fetching ----------------------------------------------------------------------------------------
 
 
@@ -136,9 +146,7 @@ def fetch_from_playwright(setup: Setup, playwright_node: str | None) -> Candidat
     folder = setup.place.runtime / "playwright"
     env = {"PLAYWRIGHT_BROWSERS_PATH": str(folder), **make_driver_env(playwright_node)}
     setup.run([setup.place.binaries / "playwright", "install", "--only-shell", "chromium"], env=env)
-    names = ("chrome-headless-shell", "headless_shell")
-    found = [path for name in names for path in folder.glob(f"**/{name}")]
-    return Candidate(str(found[0])) if found else None
+    return next(find_fetched(setup.place.runtime), None)
 
 
 def fetch_from_debian(setup: Setup) -> Candidate | None:
@@ -154,20 +162,19 @@ def fetch_from_npm(setup: Setup) -> Candidate | None:
     if (sys.platform, os.uname().machine) != ("linux", "x86_64"):
         return None
     folder = unpack_from_npm(setup)
-    return Candidate(str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib"), **make_font_env(folder)})
+    return next((found for found in find_fetched(setup.place.runtime) if Path(found.path).parent == folder), None)
 
 
 def unpack_from_npm(setup: Setup) -> Path:
-    """The folder with that Chromium, made on first use."""
-    final = setup.place.runtime / "chromium"
-    if not final.is_dir():
-        packages, draft = setup.place.runtime / "chromium-npm", setup.place.runtime / "chromium.new"
-        remove(draft)
-        install_npm(setup, setup.place.root / "infra" / "chromium", packages)
-        unpack: Command = [setup.place.binaries / "python", "-m", "infra.chromium.unpack", packages, draft]
-        setup.run(unpack, cwd=setup.place.root)
-        swap_in(draft, final)
-        remove(packages)
+    """The folder with that Chromium, its libraries and its fonts, made anew."""
+    final, draft = setup.place.runtime / "chromium", setup.place.runtime / "chromium.new"
+    packages = setup.place.runtime / "chromium-npm"
+    remove(draft)
+    install_npm(setup, setup.place.root / "infra" / "chromium", packages)
+    unpack: Command = [setup.place.binaries / "python", "-m", "infra.chromium.unpack", packages, draft]
+    setup.run(unpack, cwd=setup.place.root)
+    swap_in(draft, final)
+    remove(packages)
     return final
 
 
@@ -177,8 +184,11 @@ def provide_fonts(setup: Setup) -> dict[str, str]:
     has_fonts = any(path.suffix in FONT_KINDS for path in files)
     if sys.platform != "linux" or has_fonts or install_debian(setup, "fonts-liberation"):
         return {}
-    setup.say("  no fonts on this machine: fetching some from npm")
-    return make_font_env(unpack_from_npm(setup))
+    folder = setup.place.runtime / "chromium"
+    if not (folder / "fonts" / "fonts.conf").is_file():
+        setup.say("  no fonts on this machine: fetching some from npm")
+        unpack_from_npm(setup)
+    return make_font_env(folder)
 
 
 def make_font_env(folder: Path) -> dict[str, str]:

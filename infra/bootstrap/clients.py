@@ -41,13 +41,11 @@ class CommandError(Exception):
     """A program that set-up ran has failed; `output` is all that it printed."""
 
     def __init__(self, command: Sequence[str], ending: str, output: str) -> None:
-        super().__init__(f"`{name_program(command)}` {ending}: {last_words(output)}")
+        # True if the output says that the network was missing, rather than the package.
+        self.is_offline = OFFLINE.search(output) is not None
+        cause = "the network could not be reached" if self.is_offline else last_words(output)
+        super().__init__(f"`{name_program(command)}` {ending}: {cause}")
         self.output = output
-
-    @property
-    def is_offline(self) -> bool:
-        """True if the output says that the network was missing, rather than the package."""
-        return OFFLINE.search(self.output) is not None
 
 
 def name_program(command: Sequence[str]) -> str:

@@ -91,6 +91,16 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def list_names(folder: Path) -> list[str]:
+    """What lies directly in a folder, sorted; nothing when it is not there."""
+    return sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+
+
+def holds(folder: Path, names: Sequence[str]) -> bool:
+    """True if all the names (at least one) are in the folder; others may be, too."""
+    return bool(names) and set(names) <= set(list_names(folder))
+
+
 def swap_in(draft: Path, final: Path) -> None:
     """`final` is what `draft` was; a half-written folder is never seen there."""
     old = final.with_name(f"{final.name}.old")

@@ -9,7 +9,17 @@ from pathlib import Path
 
 from infra.bootstrap.clients import Command, CommandError, Setup
 from infra.bootstrap.packages import install_npm, install_python
-from infra.bootstrap.place import Facts, Place, hash_parts, read_json, remove, swap_in, write_json
+from infra.bootstrap.place import (
+    Facts,
+    Place,
+    hash_parts,
+    holds,
+    list_names,
+    read_json,
+    remove,
+    swap_in,
+    write_json,
+)
 
 # Raised when what an older version of this package has set up would not do any more.
 VERSION = "1"
@@ -43,7 +53,11 @@ class Step:
         facts = stamped.get("facts")
         if stamped.get("key") != self.hash_inputs(place) or not isinstance(facts, dict):
             return None
-        return facts if self.is_sound(place, facts) else None
+        try:
+            return facts if self.is_sound(place, facts) else None
+        except (KeyError, TypeError, ValueError):
+            # A stamp of another version, or one that was tampered with.
+            return None
 
     def perform(self, setup: Setup) -> None:
         """The step is done and stamped. Raises CommandError or SetupError, and is then not stamped."""
@@ -79,13 +93,27 @@ def build_environment(setup: Setup) -> Facts:
     link = place.root / f".venv-link-{secrets.token_hex(4)}"
     link.symlink_to(folder.name)
     link.replace(place.venv)
-    return {"python": os.path.realpath(python)}
+    packages = find_site_packages(folder)
+    return {
+        "python": os.path.realpath(python),
+        "programs": list_names(folder / "bin"),
+        "packages": [str(packages.relative_to(folder)), *list_names(packages)],
+    }
+
+
+def find_site_packages(environment: Path) -> Path:
+    """Where the environment's packages are."""
+    return next(environment.glob("lib/python3*/site-packages"))
 
 
 def is_environment_sound(place: Place, facts: Facts) -> bool:
-    """Its Python is the very one that it was made with: a newer one would not find the packages."""
-    tools = [place.binaries / tool for tool in ("python", "pytest", "celery", "playwright")]
-    return os.path.realpath(tools[0]) == facts["python"] and all(map(os.path.exists, tools))
+    """No package or program is missing, and its Python is the one that it was made with.
+
+    After an upgrade of the machine's Python, the same link would lead to one that finds no packages.
+    """
+    python, (packages, *names) = os.path.realpath(place.binaries / "python"), facts["packages"]
+    is_whole = holds(place.binaries, facts["programs"]) and holds(place.venv / packages, names)
+    return python == facts["python"] and os.path.exists(python) and is_whole  # noqa: PTH110 - a str from realpath
 
 
 ENVIRONMENT = Step(
@@ -164,8 +192,9 @@ NODE = Step(
 
 def fetch_editors(setup: Setup) -> Facts:
     """The editor libraries are in the runtime folder, as locked."""
-    install_npm(setup, setup.place.editor_sources, setup.place.runtime / "npm")
-    return {}
+    folder = setup.place.runtime / "npm"
+    install_npm(setup, setup.place.editor_sources, folder)
+    return {"packages": list_names(folder / "node_modules")}
 
 
 def bundle_editors(setup: Setup) -> Facts:
@@ -182,7 +211,7 @@ def bundle_editors(setup: Setup) -> Facts:
     ]
     setup.run([*build, "--node", setup.facts["node"]["node"], "--out", draft], cwd=place.root)
     swap_in(draft, final)
-    return {}
+    return {"bundles": list_names(final)}
 
 
 def read_editor_sources(place: Place) -> Sequence[str | bytes]:
@@ -200,7 +229,7 @@ EDITOR_PACKAGES = Step(
         "infra/reference/editors/package.json", "infra/reference/editors/package-lock.json"
     ),
     run=fetch_editors,
-    is_sound=lambda place, _: (place.runtime / "npm" / "node_modules").is_dir(),
+    is_sound=lambda place, facts: holds(place.runtime / "npm" / "node_modules", facts["packages"]),
 )
 EDITOR_BUNDLES = Step(
     name="editors",
@@ -208,5 +237,5 @@ EDITOR_BUNDLES = Step(
     stamp=stamp_in_runtime("editors"),
     inputs=read_editor_sources,
     run=bundle_editors,
-    is_sound=lambda place, _: (place.runtime / "editors").is_dir() and any((place.runtime / "editors").iterdir()),
+    is_sound=lambda place, facts: holds(place.runtime / "editors", facts["bundles"]),
 )

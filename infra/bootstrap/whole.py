@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from infra.bootstrap.browser import BROWSER
@@ -56,24 +56,24 @@ def set_up(place: Place, *, is_again: bool = False, is_pip_wanted: bool = False)
             env = make_environment(os.environ, place.runtime / "home")
             os.makedirs(env["HOME"], exist_ok=True)  # noqa: PTH103 - the one line it takes
             setup = Setup(place=place, env=env, lock_fds=lock_fds, is_pip_wanted=is_pip_wanted)
-            run_steps(setup, is_again=is_again)
+            run_steps(setup, list_steps(place), is_again=is_again)
+            write_json(place.manifest, make_manifest(place, setup.facts))
     except OSError as error:
         hint = "the clone and BV3_RUNTIME must be writable, with 1.5 GB free, for the first set-up"
         raise SetupError(f"set-up could not write: {error}", hint=hint) from error
 
 
-def run_steps(setup: Setup, *, is_again: bool) -> None:
-    """Every step that was not done is, and the manifest is written. Raises SetupError."""
-    place, began = setup.place, time.monotonic()
+def run_steps(setup: Setup, steps: Sequence[Step], *, is_again: bool) -> None:
+    """Every step that was not done is, in order. Raises SetupError, and leaves the later ones undone."""
+    began = time.monotonic()
     setup.log.write_text("")
     setup.say("setting up this clone (done once)")
-    for step in list_steps(place):
-        facts = None if is_again else step.find_facts(place)
+    for step in steps:
+        facts = None if is_again else step.find_facts(setup.place)
         if facts is None:
             run_step(setup, step)
         else:
             setup.facts[step.name] = facts
-    write_json(place.manifest, make_manifest(place, setup.facts))
     setup.say(f"set up in {time.monotonic() - began:.1f} s")
 
 
@@ -83,8 +83,9 @@ def run_step(setup: Setup, step: Step) -> None:
     try:
         step.perform(setup)
     except CommandError as error:
-        cause = "the network could not be reached; try again once it can" if error.is_offline else "see all output"
-        raise SetupError(f"{step.title} could not be had: {error}", hint=f"{cause} (log: {setup.log})") from error
+        advice = "try again with a network; " if error.is_offline else ""
+        hint = f"{advice}all that was printed is in {setup.log}"
+        raise SetupError(f"{step.title} could not be had: {error}", hint=hint) from error
     setup.end(step.title, began)
 
 
