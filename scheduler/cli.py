@@ -24,11 +24,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 PLAN_NAMES = ("c7",)
 _EXAMPLES = """\b
 examples:
-  bv3-schedule c7 --n 12                the known suite, twelve times each site
-  bv3-schedule c7 --n 1 --site x        one run on one site
-  bv3-schedule c7 --boxes 3 --detach    three boxes; don't wait for the end
-  bv3-schedule follow last              look at it again
-  bv3-schedule resume c7-2026           any unique beginning of an id will do
+  bv3-schedule c7 --n 12              the known suite, twelve times each site
+  bv3-schedule c7 --n 1 --site x      one run on one site
+  bv3-schedule c7 --boxes 3 --detach  three boxes; don't wait for the end
+  bv3-schedule follow last            look at it again
+  bv3-schedule resume c7-2026         any unique beginning of an id will do
 
 \b
 exit codes:
@@ -57,7 +57,7 @@ class _Commands(click.Group):
             commands = [name for name in self.list_commands(ctx) if name not in PLAN_NAMES]
             visible = [name for name in commands if not self.commands[name].hidden]
             hint = name_choices(args[0], [*PLAN_NAMES, *visible], kind="plans and commands")
-            raise UsageError(f"there is no plan {args[0]!r}", hint=hint)
+            raise UsageError(f"there is no plan or command {args[0]!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
 

@@ -114,5 +114,5 @@ def status_lines(sweep: SweepRow, progress: Progress) -> list[str]:
         f"{over}, {counts.attempts} attempts   {families}",
     ]
     if progress.ungraded:
-        lines.append(f"{progress.ungraded} attempts not graded yet")
+        lines.append(f"{progress.ungraded} attempt{'s' if progress.ungraded > 1 else ''} not graded yet")
     return lines + [box_line(box) for box in progress.boxes]

@@ -1,0 +1,149 @@
+"""A wrong request is answered with cause and hint, exit 2, before anything is started or written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import pytest
+
+from broker.suites import load_suite_file
+from scheduler import cli
+from scheduler.plan import PLANS
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and a working folder of its own."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("BV3_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def nothing_written(home: Path) -> bool:
+    return not home.exists() and not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        ("c8", "there is no plan or command 'c8'", "plans and commands: c7, cancel, follow, list, "),
+        ("lst", "there is no plan or command 'lst'", "did you mean 'list'?"),
+        ("c7 --n 0", "--n must be at least 1 (trials per site)", None),
+        ("c7 --n -1", "--n must be at least 1 (trials per site)", None),
+        ("c7 --n two", "Invalid value for '--n': 'two' is not a valid integer.", None),
+        ("c7 --site redit", "there is no site 'redit' in the suite 'known'", "did you mean 'reddit'? sites: x, "),
+        ("c7 --boxes 0", "--boxes must be at least 1", None),
+        ("c7 --gate --detach", "--gate needs the sweep's end, and --detach does not wait for it", None),
+        ("c7 --trials 3", "No such option '--trials'", None),
+        ("status last", "there is no sweep 'last': none was planned yet", "plan one: "),
+        ("resume c7-2026", "there is no sweep 'c7-2026': none was planned yet", "plan one: "),
+        ("status", "Missing argument 'SWEEP'.", None),
+    ],
+)
+def test_a_wrong_request_names_its_cause_and_writes_nothing(
+    arguments: str, error: str, hint: str | None, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0].startswith(f"error: {error}")
+    assert lines[1].startswith(f"hint: {hint}") if hint else len(lines) == 1, err
+    assert nothing_written(home)
+
+
+def test_an_unknown_plan_is_not_answered_with_plans_that_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["overnight"])
+    assert set(re.findall(r"\bc\d\b", capsys.readouterr().err)) == set(PLANS)
+
+
+def test_boxes_of_a_farm_elsewhere_are_not_started_from_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BV3_BROKER_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("BV3_DATABASE_URL", "postgresql://a@127.0.0.1:1/bv3")
+    assert cli.run(["c7", "--boxes", "2"]) == 2
+    assert "--boxes is for the embedded farm" in capsys.readouterr().err
+
+
+def test_an_out_folder_that_cant_hold_files_is_refused_before_the_farm(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("taken").write_text("a file")
+    assert cli.run(["c7", "--out", "taken/results"]) == 2
+    assert "taken is a file" in capsys.readouterr().err
+    assert not home.exists()
+
+
+def test_a_broken_suite_is_named_with_its_line(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (files("broker.suites") / "known.toml").read_text("utf-8").splitlines()
+    broken = next(number for number, line in enumerate(text) if line.startswith("prompt"))
+    text[broken] = "prompt = 'no payload here'"
+    path = tmp_path / "known.toml"
+    path.write_text("\n".join(text))
+    monkeypatch.setattr("scheduler.request.load_suite", lambda _name: load_suite_file(path))
+    assert cli.run(["c7", "--n", "1"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {path}:{broken + 1}: ")
+    assert nothing_written(home)
+
+
+def test_a_dry_run_prints_what_would_be_planned_and_writes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["c7", "--n", "3", "--dry-run", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["runs"]) == 27
+    assert document["suite"]["name"] == "known"
+    assert nothing_written(home)
+
+
+def test_a_list_of_a_farm_that_never_ran_is_empty_and_starts_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert nothing_written(home)
+
+
+def test_no_command_alone_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 2
+    assert "examples:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", *(name for name in cli.main_group.commands if name != "dispatcher")])
+def test_every_help_is_plain_and_fits_80_columns(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "dispatcher" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert click.unstyle(text) == text
+
+
+def test_the_helps_defaults_are_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["c7", "--help"])
+    assert f"[default: {PLANS['c7'].trials}]" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """What costs --help its 0.3 s is imports; a program that names them can't be slow on a slow machine."""
+    program = (
+        "import sys; from scheduler.cli import run; run(['--help']);"
+        "print([name for name in ('sqlalchemy', 'pydantic', 'celery', 'rich', 'redis') if name in sys.modules],"
+        " file=sys.stderr)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
