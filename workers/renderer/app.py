@@ -1,0 +1,222 @@
+"""The renderer's life: a browser, the dashboard socket, and the commands between them."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.async_api import Error
+
+from workers.renderer.browser import Chromium, open_context
+from workers.renderer.cards import Deck
+from workers.renderer.closing import Closer
+from workers.renderer.commands import execute
+from workers.renderer.dashboard import Backend, DashboardSocket, Layouts
+from workers.renderer.errors import CardMissing, RendererError
+from workers.renderer.protocol import (
+    CardSpec,
+    Command,
+    Event,
+    Replies,
+    Reply,
+    parse_card,
+    parse_command,
+    parse_status,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one renderer is run."""
+
+    backend: Backend
+    chromium: Chromium
+    close_after_s: float = 3.0
+    # At most this long for any command; None leaves it at the action's leash.
+    command_deadline_s: float | None = None
+    ready_file: Path | None = None
+
+
+class Renderer:
+    """One browser that serves one dashboard."""
+
+    def __init__(self, options: Options, deck: Deck, layouts: Layouts) -> None:
+        self._options = options
+        self._deck = deck
+        self._layouts = layouts
+        self._closer = Closer(deck, layouts, options.close_after_s)
+        self._replies = Replies()
+        self._running: set[asyncio.Task[None]] = set()
+        self._is_ready = False
+        self._socket = DashboardSocket(
+            backend=options.backend, on_open=self._mount_layout, on_event=self._take
+        )
+
+    async def run(self) -> None:
+        """Serve the dashboard until cancelled.
+
+        Raises:
+            RendererError: the token can't be read.
+        """
+        closing = asyncio.create_task(self._closer.run())
+        try:
+            await self._socket.run()
+        finally:
+            closing.cancel()
+
+    async def _mount_layout(self) -> None:
+        """Mount the layout's cards, and unmount those that left it while there was no connection."""
+        before = frozenset(self._deck.specs)
+        there = await self._read_layout()
+        if there is None:
+            return
+        for spec in there.values():
+            self._deck.mount(spec)
+        for browser_id in before - there.keys():
+            self._deck.unmount(browser_id)
+        for browser_id in there:
+            with contextlib.suppress(CardMissing, Error):
+                await (await self._deck.find(browser_id)).tab(is_loaded=True)
+        log.info("connected; %d card(s) mounted", len(there))
+        self._write_ready_file(sorted(there))
+
+    async def _read_layout(self) -> Mapping[str, CardSpec] | None:
+        try:
+            return await self._layouts.read_cards()
+        except (httpx.HTTPError, ValueError) as error:
+            log.warning("can't read the layout: %s", error)
+            return None
+
+    def _write_ready_file(self, cards: list[str]) -> None:
+        path = self._options.ready_file
+        if path is None or self._is_ready:
+            return
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        part.write_text(json.dumps({"pid": os.getpid(), "cards": cards}) + "\n", encoding="utf-8")
+        part.replace(path)
+        self._is_ready = True
+
+    def _take(self, event: Event) -> None:
+        match event.name:
+            case "browser:command":
+                self._take_command(parse_command(event.data))
+            case "dashboard:browser_card_added":
+                if self._is_ours(event) and (spec := parse_card(event.data.get("browser_card"))):
+                    self._deck.mount(spec)
+            case "dashboard:browser_card_evict":
+                self._deck.unmount(str(event.data.get("browser_id", "")))
+            case "dashboard:browser_card_keep":
+                self._deck.keep(str(event.data.get("browser_id", "")))
+            case "agent:status":
+                if status := parse_status(event):
+                    self._closer.note(status)
+
+    def _is_ours(self, event: Event) -> bool:
+        return event.data.get("dashboard_id") in {None, "", self._options.backend.dashboard_id}
+
+    def _take_command(self, command: Command | None) -> None:
+        if command is None:
+            log.warning("a command without request_id was ignored")
+        elif (reply := self._replies.answer_again(command.request_id)) is not None:
+            self._spawn(self._answer(reply))
+        elif self._replies.begin(command.request_id):
+            self._spawn(self._obey(command))
+
+    async def _obey(self, command: Command) -> None:
+        reply = await execute(self._deck, command, self._options.command_deadline_s)
+        self._replies.finish(command.request_id, reply)
+        await self._answer(reply)
+
+    async def _answer(self, reply: Reply) -> None:
+        await self._socket.send("browser:result", reply)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+async def serve(options: Options) -> None:
+    """Run the renderer until SIGTERM or SIGINT.
+
+    Raises:
+        RendererError: the browser did not start or has gone, or the backend will never let us in.
+    """
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[str] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _settle, end, "")
+    async with contextlib.aclosing(Layouts(options.backend)) as layouts:
+        await check_door(layouts, options.backend)
+        await _show(options, layouts, end)
+
+
+async def check_door(layouts: Layouts, backend: Backend) -> None:
+    """Make sure that the backend, if it answers at all, knows our token and our dashboard.
+
+    Raises:
+        RendererError: it does not.
+    """
+    try:
+        await layouts.read_cards()
+    except httpx.HTTPStatusError as error:
+        raise RendererError(
+            f"{backend.url} answers {error.response.status_code} for dashboard {backend.dashboard_id}",
+            hint="401 means --token-file, 404 --dashboard-id",
+        ) from error
+    except (httpx.HTTPError, ValueError) as error:
+        log.warning("the backend does not answer yet: %s", error)
+
+
+async def _show(options: Options, layouts: Layouts, end: "asyncio.Future[str]") -> None:
+    """Serve until `end` says why not: an empty reason is a wish, any other a fault."""
+
+    def fail(reason: str) -> None:
+        _settle(end, reason)
+
+    async with open_context(options.chromium, on_gone=fail) as context:
+        deck = Deck(context, on_crash=lambda card: fail(f"the page process of {card} is gone"))
+        serving = asyncio.create_task(Renderer(options, deck, layouts).run())
+        either: set[asyncio.Future[Any]] = {serving, end}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        serving.cancel()
+        if reason := end.result():
+            raise RendererError(reason, hint="start the renderer again")
+
+
+def _settle(end: "asyncio.Future[str]", reason: str) -> None:
+    if not end.done():
+        end.set_result(reason)
+
+
+def run(options: Options) -> int:
+    """Run the renderer in this process; the exit code: 0 after a signal, 1 when it can't go on."""
+    try:
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(_log_stray)
+            runner.run(serve(options))
+    except RendererError as error:
+        print(f"workers.renderer: {error}", file=sys.stderr)  # noqa: T201 - one line for whoever started us
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)  # noqa: T201 - as above
+        return 1
+    return 0
+
+
+def _log_stray(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    # Playwright's late answers to calls that nobody waits for any more are no news.
+    level = logging.DEBUG if isinstance(error, Error | None) else logging.ERROR
+    log.log(level, "%s", context.get("message"), exc_info=error)

@@ -1,0 +1,107 @@
+"""Chromium: started through Playwright's pipe, so that it never outlives this process."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.async_api import Browser, BrowserContext, Error, Playwright, ViewportSize, async_playwright
+
+from workers.renderer.commands import describe
+from workers.renderer.errors import RendererError
+
+VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
+LAUNCH_TIMEOUT_MS = 30_000
+# A stopped browser never closes; stopping us must fit into two seconds all the same.
+CLOSE_TIMEOUT_S = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chromium:
+    """Which Chromium, and how it is started."""
+
+    path: Path
+    args: tuple[str, ...] = ()
+    # Chromium's --host-resolver-rules: under them every name is answered here, so a proxy must not be asked.
+    host_map: str = ""
+    ignore_certificate_errors: bool = False
+
+    def arguments(self) -> list[str]:
+        """Its command line, beyond what Playwright gives."""
+        arguments = list(self.args)
+        if self.host_map:
+            arguments += [f"--host-resolver-rules={self.host_map}", "--no-proxy-server"]
+        if self.ignore_certificate_errors:
+            arguments.append("--ignore-certificate-errors")
+        return arguments
+
+
+@contextlib.asynccontextmanager
+async def open_context(
+    chromium: Chromium, *, on_gone: Callable[[str], None]
+) -> AsyncIterator[BrowserContext]:
+    """Start Chromium with one fresh profile; `on_gone` hears why when it disconnects.
+
+    At the end the browser is closed, and killed when it does not close in time.
+
+    Raises:
+        RendererError: it did not start.
+    """
+    if not chromium.path.is_file():
+        raise RendererError(
+            f"no Chromium at {chromium.path}", hint="give --chromium the path of its executable"
+        )
+    async with async_playwright() as playwright:
+        browser = await _launch(playwright, chromium)
+        group = await _find_group(browser)
+        browser.on("disconnected", lambda _: on_gone("Chromium is gone"))
+        try:
+            yield await browser.new_context(
+                viewport=VIEWPORT,
+                accept_downloads=False,
+                ignore_https_errors=chromium.ignore_certificate_errors,
+            )
+        finally:
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await browser.close()
+            except (Error, TimeoutError):
+                _kill(group)
+
+
+async def _find_group(browser: Browser) -> int | None:
+    """The process group that Playwright started the browser in; None when the browser does not tell."""
+    try:
+        session = await browser.new_browser_cdp_session()
+        answer = await session.send("SystemInfo.getProcessInfo")
+        await session.detach()
+        pid = next(one["id"] for one in answer["processInfo"] if one["type"] == "browser")
+        group = os.getpgid(pid)
+    except (Error, StopIteration, OSError):
+        return None
+    return None if group == os.getpgid(0) else group
+
+
+def _kill(group: int | None) -> None:
+    if group is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+async def _launch(playwright: Playwright, chromium: Chromium) -> Browser:
+    try:
+        return await playwright.chromium.launch(
+            executable_path=chromium.path,
+            args=chromium.arguments(),
+            timeout=LAUNCH_TIMEOUT_MS,
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+    except Error as error:
+        raise RendererError(
+            f"Chromium did not start: {describe(error)}", hint="as root it needs --chromium-arg=--no-sandbox"
+        ) from error

@@ -1,0 +1,26 @@
+"""What can go wrong here, and who hears of it.
+
+RendererError        the process ends: its message and hint go to standard error
+CommandError         one command fails: its message is the reply's ``error``, word for word
+└── CardMissing      no such card, or it was closed while the command was under way
+"""
+
+
+class RendererError(Exception):
+    """The renderer can't go on; `hint` says what would help."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class CommandError(Exception):
+    """A command failed in a way whose wording the protocol fixes."""
+
+
+class CardMissing(CommandError):  # noqa: N818 - the protocol calls it "not found", not an error
+    """The card named by a command is not mounted."""
+
+    def __init__(self, browser_id: str, tab_id: str = "") -> None:
+        tab = f" tab '{tab_id}'" if tab_id else ""
+        super().__init__(f"Browser card '{browser_id}'{tab} not found or not an Electron webview")

@@ -1,0 +1,194 @@
+"""The documents of a page: each frame with the session that reaches it and the world our scripts run in.
+
+Frames of the page's own process share its session; a frame that the browser keeps in another process has
+its own. Our scripts run in an isolated world: they share the page's elements and nothing of its JavaScript.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from playwright.async_api import CDPSession, Error, Frame, Page
+
+from workers.renderer import scripts
+
+WORLD = "bv3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One frame's document, reachable until it navigates."""
+
+    session: CDPSession
+    frame_id: str
+    url: str
+    world_id: int
+    parent: "Document | None"
+    # Whether it is the outermost document that its process draws.
+    is_process_root: bool
+
+    async def call(self, name: str, *given: Any, this: str | None = None) -> Any:
+        """Call a function of `scripts` and return its value.
+
+        Args:
+            name: the function.
+            given: plain values that follow the element.
+            this: the remote id of the element it is about.
+
+        Raises:
+            playwright.async_api.Error: the page is gone, or the function threw.
+        """
+        return (await self._run(name, this, given, by_value=True)).get("value")
+
+    async def call_for_element(self, name: str, *given: Any, this: str | None = None) -> str | None:
+        """Like `call`, for a function that returns an element: its remote id, or None."""
+        object_id: str | None = (await self._run(name, this, given, by_value=False)).get("objectId")
+        return object_id
+
+    async def call_on_many(self, name: str, object_ids: list[str]) -> list[Any]:
+        """Call a function with many elements at once; the answer has one value for each."""
+        if not object_ids:
+            return []
+        given: list[dict[str, Any]] = [
+            {"value": name},
+            {"value": None},
+            *({"objectId": object_id} for object_id in object_ids),
+        ]
+        result = await self._send(given, by_value=True)
+        return list(result.get("value") or [])
+
+    async def resolve(self, backend_id: int) -> str | None:
+        """The remote id of the element with this backend id in our world; None when it has gone."""
+        try:
+            answer = await self.session.send(
+                "DOM.resolveNode", {"backendNodeId": backend_id, "executionContextId": self.world_id}
+            )
+        except Error:
+            return None
+        object_id: str | None = answer["object"].get("objectId")
+        return object_id
+
+    async def frame_offset(self) -> tuple[float, float]:
+        """Where this document's viewport begins in the page's viewport, in CSS pixels."""
+        if self.parent is None:
+            return 0.0, 0.0
+        owner = await self.parent.session.send("DOM.getFrameOwner", {"frameId": self.frame_id})
+        answer = await self.parent.session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
+        left, top = answer["model"]["content"][:2]
+        # Chromium measures from the outermost document of the process, however deep the frame is in it.
+        root = self.parent
+        while not root.is_process_root and root.parent is not None:
+            root = root.parent
+        around = await root.frame_offset()
+        return around[0] + left, around[1] + top
+
+    async def _run(
+        self, name: str, this: str | None, given: tuple[Any, ...], *, by_value: bool
+    ) -> dict[str, Any]:
+        element = {"value": None} if this is None else {"objectId": this}
+        return await self._send(
+            [{"value": name}, element, *({"value": value} for value in given)], by_value=by_value
+        )
+
+    async def _send(self, arguments: list[dict[str, Any]], *, by_value: bool) -> dict[str, Any]:
+        answer = await self.session.send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": scripts.caller(),
+                "executionContextId": self.world_id,
+                "arguments": arguments,
+                "returnByValue": by_value,
+                "awaitPromise": True,
+                "userGesture": True,
+            },
+        )
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise Error(
+                details.get("exception", {}).get("description") or details.get("text", "script failed")
+            )
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """A page's frames, and the sessions of those that live in another process."""
+
+    page: Page
+    session: CDPSession
+    _foreign: dict[Frame, CDPSession] = field(default_factory=dict)
+
+    async def read_documents(self) -> list[Document]:
+        """Every document of the page, the top one first, parents before children.
+
+        Frames that vanish while we look are left out.
+        """
+        tree = (await self.session.send("Page.getFrameTree"))["frameTree"]
+        trees = [(self.session, tree)]
+        if len(self.page.frames) > _count(tree):
+            trees += await self._read_foreign_trees()
+        made = [
+            _Made(owner, frame, is_root)
+            for owner, tree in trees
+            for frame, is_root in _walk(tree, is_root=True)
+        ]
+        worlds = await asyncio.gather(*(_open_world(one.session, one.frame["id"]) for one in made))
+        return _link(made, worlds)
+
+    async def _read_foreign_trees(self) -> list[tuple[CDPSession, dict[str, Any]]]:
+        found = []
+        for frame in self.page.frames[1:]:
+            try:
+                session = self._foreign.get(frame) or await self.page.context.new_cdp_session(frame)
+                tree = await session.send("Page.getFrameTree")
+            except Error:
+                # Frames of their parent's process have no session of their own: they are in its tree.
+                self._foreign.pop(frame, None)
+                continue
+            self._foreign[frame] = session
+            found.append((session, tree["frameTree"]))
+        return found
+
+
+class _Made(NamedTuple):
+    session: CDPSession
+    frame: dict[str, Any]
+    is_process_root: bool
+
+
+def _link(made: list[_Made], worlds: list[int | None]) -> list[Document]:
+    documents: dict[str, Document] = {}
+    for (session, frame, is_root), world_id in zip(made, worlds, strict=True):
+        parent = documents.get(frame.get("parentId", ""))
+        if world_id is None or (parent is None and "parentId" in frame):
+            continue
+        documents[frame["id"]] = Document(
+            session=session,
+            frame_id=frame["id"],
+            url=frame["url"],
+            world_id=world_id,
+            parent=parent,
+            is_process_root=is_root,
+        )
+    return list(documents.values())
+
+
+async def _open_world(session: CDPSession, frame_id: str) -> int | None:
+    try:
+        answer = await session.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD})
+    except Error:
+        return None
+    world_id: int = answer["executionContextId"]
+    return world_id
+
+
+def _walk(tree: dict[str, Any], *, is_root: bool) -> Iterator[tuple[dict[str, Any], bool]]:
+    yield tree["frame"], is_root
+    for child in tree.get("childFrames", []):
+        yield from _walk(child, is_root=False)
+
+
+def _count(tree: dict[str, Any]) -> int:
+    return 1 + sum(_count(child) for child in tree.get("childFrames", []))

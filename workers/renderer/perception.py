@@ -1,0 +1,103 @@
+"""Looking at a page: its accessibility trees, what of them can be seen, and the listing made of it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from playwright.async_api import Error
+
+from workers.renderer.errors import CommandError
+from workers.renderer.frames import Document, Frames
+from workers.renderer.listing import (
+    TYPED_ROLES,
+    Key,
+    Listing,
+    Node,
+    Sight,
+    number,
+    rank,
+    read_nodes,
+    repeated,
+)
+
+# Each element looked at costs a round trip; a page of thousands must not cost seconds.
+LOOKED_AT_MOST = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A listing, and the document that each of its frames was."""
+
+    listing: Listing
+    documents: dict[str, Document]
+
+
+async def look(frames: Frames, previous: Listing, goal: str) -> View:
+    """List the interactive elements that a person could see and use now.
+
+    Raises:
+        CommandError: the top document gave no accessibility tree.
+    """
+    documents = {document.frame_id: document for document in await frames.read_documents()}
+    nodes, sights = await _read_all(list(documents.values()))
+    shown = rank(nodes, sights, goal)
+    alike = repeated(shown)
+    ctx = await _read_surroundings(documents, alike) if alike else {}
+    protected = frozenset(key for key, sight in sights.items() if sight.is_protected)
+    return View(listing=number(shown, previous, protected=protected, ctx=ctx), documents=documents)
+
+
+async def _read_all(documents: Sequence[Document]) -> tuple[list[Node], dict[Key, Sight]]:
+    read = await asyncio.gather(*(_read_document(document) for document in documents))
+    nodes = [node for own, _ in read for node in own]
+    return nodes, {key: sight for _, sights in read for key, sight in sights.items()}
+
+
+async def _read_document(document: Document) -> tuple[list[Node], dict[Key, Sight]]:
+    try:
+        if not await _is_frame_seen(document):
+            return [], {}
+        tree = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
+        nodes = _limit(read_nodes(document.frame_id, tree["nodes"]))
+        sights = await _read_sights(document, nodes)
+    except Error as error:
+        if document.parent is not None:
+            return [], {}  # a frame that navigates while we look is not there, as for a person
+        raise CommandError(f"getFullAXTree failed: {error.message}") from error
+    return nodes, sights
+
+
+def _limit(nodes: list[Node]) -> list[Node]:
+    if len(nodes) <= LOOKED_AT_MOST:
+        return nodes
+    best = sorted(range(len(nodes)), key=lambda i: (nodes[i].role not in TYPED_ROLES, i))[:LOOKED_AT_MOST]
+    return [nodes[i] for i in sorted(best)]
+
+
+async def _is_frame_seen(document: Document) -> bool:
+    """Whether the frame's own box can be seen in its parent, all the way up."""
+    if document.parent is None:
+        return True
+    owner = await document.parent.session.send("DOM.getFrameOwner", {"frameId": document.frame_id})
+    object_id = await document.parent.resolve(owner["backendNodeId"])
+    if object_id is None or not (await document.parent.call("sight", this=object_id))["seen"]:
+        return False
+    return await _is_frame_seen(document.parent)
+
+
+async def _read_sights(document: Document, nodes: Sequence[Node]) -> dict[Key, Sight]:
+    resolved = await asyncio.gather(*(document.resolve(node.key.backend_id) for node in nodes))
+    there = [(node, object_id) for node, object_id in zip(nodes, resolved, strict=True) if object_id]
+    sights = await document.call_on_many("sights", [object_id for _, object_id in there])
+    return {node.key: Sight(**sight) for (node, _), sight in zip(there, sights, strict=True)}
+
+
+async def _read_surroundings(documents: dict[str, Document], nodes: Sequence[Node]) -> dict[Key, str]:
+    found: dict[Key, str] = {}
+    for frame_id, document in documents.items():
+        own = [node for node in nodes if node.key.frame_id == frame_id]
+        resolved = await asyncio.gather(*(document.resolve(node.key.backend_id) for node in own))
+        there = [(node, object_id) for node, object_id in zip(own, resolved, strict=True) if object_id]
+        texts = await document.call_on_many("surroundings", [object_id for _, object_id in there])
+        found |= {node.key: text for (node, _), text in zip(there, texts, strict=True)}
+    return found
