@@ -25,9 +25,7 @@ LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 )
 @click.option("--dashboard-id", required=True, help="The dashboard to show")
 @click.option("--chromium", required=True, type=click.Path(path_type=Path), help="Chromium's executable")
-@click.option(
-    "--chromium-arg", "chromium_args", multiple=True, help="An argument for Chromium, may be repeated"
-)
+@click.option("--chromium-arg", "chromium_args", multiple=True, help="An argument for Chromium, may be repeated")
 @click.option("--host-map", default="", help='Host map for Chromium, "MAP *:443 127.0.0.1:8443"')
 @click.option("--ignore-certificate-errors", is_flag=True, help="Accept any certificate")
 @click.option(

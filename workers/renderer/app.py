@@ -58,9 +58,7 @@ class Renderer:
         self._replies = Replies()
         self._running: set[asyncio.Task[None]] = set()
         self._is_ready = False
-        self._socket = DashboardSocket(
-            backend=options.backend, on_open=self._mount_layout, on_event=self._take
-        )
+        self._socket = DashboardSocket(backend=options.backend, on_open=self._mount_layout, on_event=self._take)
 
     async def run(self) -> None:
         """Serve the dashboard until cancelled.
@@ -86,7 +84,7 @@ class Renderer:
             self._deck.unmount(browser_id)
         for browser_id in there:
             with contextlib.suppress(CardMissing, Error):
-                await (await self._deck.find(browser_id)).tab(is_loaded=True)
+                await (await self._deck.find(browser_id)).tab()
         log.info("connected; %d card(s) mounted", len(there))
         self._write_ready_file(sorted(there))
 

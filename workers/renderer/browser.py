@@ -40,9 +40,7 @@ class Chromium:
 
 
 @contextlib.asynccontextmanager
-async def open_context(
-    chromium: Chromium, *, on_gone: Callable[[str], None]
-) -> AsyncIterator[BrowserContext]:
+async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) -> AsyncIterator[BrowserContext]:
     """Start Chromium with one fresh profile; `on_gone` hears why when it disconnects.
 
     At the end the browser is closed, and killed when it does not close in time.
@@ -51,9 +49,7 @@ async def open_context(
         RendererError: it did not start.
     """
     if not chromium.path.is_file():
-        raise RendererError(
-            f"no Chromium at {chromium.path}", hint="give --chromium the path of its executable"
-        )
+        raise RendererError(f"no Chromium at {chromium.path}", hint="give --chromium the path of its executable")
     async with async_playwright() as playwright:
         browser = await _launch(playwright, chromium)
         group = await _find_group(browser)

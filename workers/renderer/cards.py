@@ -46,14 +46,14 @@ class Card:
     loading: asyncio.Task[None] | None = None
     is_closed: bool = False
 
-    async def tab(self, *, is_loaded: bool) -> Tab:
-        """The card's page; with `is_loaded` after its first document has been parsed, or 2 s.
+    async def tab(self) -> Tab:
+        """The card's page once its first document has been parsed, or 2 s after asking.
 
         Raises:
             CardMissing: the card was closed meanwhile.
         """
         tab = await asyncio.shield(self.opening)
-        if is_loaded and self.loading is not None:
+        if self.loading is not None:
             await asyncio.wait({self.loading}, timeout=FIRST_LOAD_WAIT_S)
         if self.is_closed:
             raise CardMissing(self.spec.browser_id)

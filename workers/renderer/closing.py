@@ -22,9 +22,7 @@ LAYOUT_EVERY_S = 0.25
 
 def pick_due(specs: dict[str, CardSpec], ended: dict[str, float], now: float) -> frozenset[str]:
     """The cards whose session's time is up."""
-    return frozenset(
-        key for key, spec in pick_held(specs, ended).items() if ended[spec.spawned_by or ""] <= now
-    )
+    return frozenset(key for key, spec in pick_held(specs, ended).items() if ended[spec.spawned_by or ""] <= now)
 
 
 def pick_held(specs: dict[str, CardSpec], ended: dict[str, float]) -> dict[str, CardSpec]:
@@ -62,9 +60,7 @@ class Closer:
                 continue
             await self.sync()
             await self._close_due()
-            next_due = min(
-                (self._ended.get(spec.spawned_by or "", 0.0) for spec in held.values()), default=0.0
-            )
+            next_due = min((self._ended.get(spec.spawned_by or "", 0.0) for spec in held.values()), default=0.0)
             await asyncio.sleep(max(0.0, min(LAYOUT_EVERY_S, next_due - time.monotonic())))
 
     async def sync(self) -> None:

@@ -6,7 +6,7 @@ import time
 
 from playwright.async_api import Error
 
-from workers.renderer.actions import ACTIONS, LOOKING, UNGATED
+from workers.renderer.actions import ACTIONS, LOOKING
 from workers.renderer.cards import Deck
 from workers.renderer.errors import CardMissing, CommandError
 from workers.renderer.protocol import Command, Reply, deadline_s
@@ -70,7 +70,7 @@ async def _act(deck: Deck, command: Command, gate: Gate) -> Reply:
         raise CommandError(f"Unknown browser action: {command.action}")
     card = await deck.find(command.browser_id, command.tab_id)
     try:
-        tab = await card.tab(is_loaded=command.action not in UNGATED)
+        tab = await card.tab()
         if command.action in LOOKING:
             gate.open()
             return await action(tab, command.params)

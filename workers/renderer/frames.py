@@ -5,6 +5,7 @@ its own. Our scripts run in an isolated world: they share the page's elements an
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,11 +23,17 @@ class Document:
 
     session: CDPSession
     frame_id: str
-    url: str
+    # A new one for each document that a frame loads; backend ids begin again with it.
+    loader_id: str
     world_id: int
     parent: "Document | None"
     # Whether it is the outermost document that its process draws.
     is_process_root: bool
+
+    @property
+    def id(self) -> str:
+        """A name that no other document ever has."""
+        return f"{self.frame_id}/{self.loader_id}"
 
     async def call(self, name: str, *given: Any, this: str | None = None) -> Any:
         """Call a function of `scripts` and return its value.
@@ -62,12 +69,18 @@ class Document:
         """The remote id of the element with this backend id in our world; None when it has gone."""
         try:
             answer = await self.session.send(
-                "DOM.resolveNode", {"backendNodeId": backend_id, "executionContextId": self.world_id}
+                "DOM.resolveNode",
+                {"backendNodeId": backend_id, "executionContextId": self.world_id, "objectGroup": WORLD},
             )
         except Error:
             return None
         object_id: str | None = answer["object"].get("objectId")
         return object_id
+
+    async def release(self) -> None:
+        """Let go of the elements that `resolve` and `call_for_element` gave out."""
+        with contextlib.suppress(Error):
+            await self.session.send("Runtime.releaseObjectGroup", {"objectGroup": WORLD})
 
     async def frame_offset(self) -> tuple[float, float]:
         """Where this document's viewport begins in the page's viewport, in CSS pixels."""
@@ -83,13 +96,9 @@ class Document:
         around = await root.frame_offset()
         return around[0] + left, around[1] + top
 
-    async def _run(
-        self, name: str, this: str | None, given: tuple[Any, ...], *, by_value: bool
-    ) -> dict[str, Any]:
+    async def _run(self, name: str, this: str | None, given: tuple[Any, ...], *, by_value: bool) -> dict[str, Any]:
         element = {"value": None} if this is None else {"objectId": this}
-        return await self._send(
-            [{"value": name}, element, *({"value": value} for value in given)], by_value=by_value
-        )
+        return await self._send([{"value": name}, element, *({"value": value} for value in given)], by_value=by_value)
 
     async def _send(self, arguments: list[dict[str, Any]], *, by_value: bool) -> dict[str, Any]:
         answer = await self.session.send(
@@ -101,13 +110,12 @@ class Document:
                 "returnByValue": by_value,
                 "awaitPromise": True,
                 "userGesture": True,
+                "objectGroup": WORLD,
             },
         )
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
-            raise Error(
-                details.get("exception", {}).get("description") or details.get("text", "script failed")
-            )
+            raise Error(details.get("exception", {}).get("description") or details.get("text", "script failed"))
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -129,11 +137,7 @@ class Frames:
         trees = [(self.session, tree)]
         if len(self.page.frames) > _count(tree):
             trees += await self._read_foreign_trees()
-        made = [
-            _Made(owner, frame, is_root)
-            for owner, tree in trees
-            for frame, is_root in _walk(tree, is_root=True)
-        ]
+        made = [_Made(owner, frame, is_root) for owner, tree in trees for frame, is_root in _walk(tree, is_root=True)]
         worlds = await asyncio.gather(*(_open_world(one.session, one.frame["id"]) for one in made))
         return _link(made, worlds)
 
@@ -167,7 +171,7 @@ def _link(made: list[_Made], worlds: list[int | None]) -> list[Document]:
         documents[frame["id"]] = Document(
             session=session,
             frame_id=frame["id"],
-            url=frame["url"],
+            loader_id=frame["loaderId"],
             world_id=world_id,
             parent=parent,
             is_process_root=is_root,

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 ROLES = frozenset(
@@ -42,9 +43,9 @@ HEAD = "{n} interactive elements (* = new since your last look; same number = sa
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which element: backend ids are unique within a frame's process only."""
+    """Which element: backend ids are unique within a document only."""
 
-    frame_id: str
+    document_id: str
     backend_id: int
 
 
@@ -111,9 +112,9 @@ class Listing:
         return [{"index": row.index, "role": row.role, "name": row.name} for row in self.rows]
 
 
-def read_nodes(frame_id: str, ax_nodes: Sequence[Mapping[str, Any]]) -> list[Node]:
-    """The listable nodes of one frame's accessibility tree, in document order."""
-    return [node for ax in _walk(ax_nodes) if (node := _read_node(frame_id, ax)) is not None]
+def read_nodes(document_id: str, ax_nodes: Sequence[Mapping[str, Any]]) -> list[Node]:
+    """The listable nodes of one document's accessibility tree, in document order."""
+    return [node for ax in _walk(ax_nodes) if (node := _read_node(document_id, ax)) is not None]
 
 
 def rank(nodes: Sequence[Node], sights: Mapping[Key, Sight], goal: str, most: int = ROWS_MOST) -> list[Node]:
@@ -131,30 +132,31 @@ def number(
     nodes: Sequence[Node],
     previous: Listing,
     *,
+    present: frozenset[Key],
     protected: frozenset[Key] = frozenset(),
-    ctx: Mapping[Key, str],
+    ctx: Mapping[Key, str] = MappingProxyType({}),
 ) -> Listing:
-    """Number the nodes: known elements keep theirs while at least one of them is still there.
+    """Number the nodes: known elements keep theirs while any element numbered before is still `present`.
 
     When none is, this is another page: numbers begin at 1 again and nothing is marked as new.
     """
-    known = {node.key: previous.numbers[node.key] for node in nodes if node.key in previous.numbers}
-    next_index = previous.next_index if known else 1
-    numbers = dict(previous.numbers) if known else {}
+    is_same_page = not present.isdisjoint(previous.numbers)
+    numbers = dict(previous.numbers) if is_same_page else {}
+    next_index = previous.next_index if is_same_page else 1
     rows = []
     for node in nodes:
-        if node.key not in numbers:
+        is_known = node.key in numbers
+        if not is_known:
             numbers[node.key] = next_index
             next_index += 1
-        value = "" if node.key in protected else node.value
         rows.append(
             Row(
                 index=numbers[node.key],
-                is_new=bool(known) and node.key not in known,
+                is_new=is_same_page and not is_known,
                 key=node.key,
                 role=node.role,
                 name=node.name[:NAME_CHARS],
-                value=value[:VALUE_CHARS],
+                value="" if node.key in protected else node.value[:VALUE_CHARS],
                 ctx=ctx.get(node.key, "")[:CTX_CHARS],
             )
         )
@@ -187,7 +189,7 @@ def _walk(ax_nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         stack.extend(reversed(ax.get("childIds", [])))
 
 
-def _read_node(frame_id: str, ax: Mapping[str, Any]) -> Node | None:
+def _read_node(document_id: str, ax: Mapping[str, Any]) -> Node | None:
     role = _value(ax, "role")
     backend_id = ax.get("backendDOMNodeId")
     if ax.get("ignored") or role not in ROLES or not isinstance(backend_id, int):
@@ -195,7 +197,7 @@ def _read_node(frame_id: str, ax: Mapping[str, Any]) -> Node | None:
     name = _collapse(_value(ax, "name"))
     if not name and role not in TYPED_ROLES:
         return None
-    key = Key(frame_id, backend_id)
+    key = Key(document_id, backend_id)
     return Node(key=key, role=role, name=name, value=_collapse(_value(ax, "value")))
 
 

@@ -26,7 +26,7 @@ LOOKED_AT_MOST = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A listing, and the document that each of its frames was."""
+    """A listing, and the documents that its elements are in, by id."""
 
     listing: Listing
     documents: dict[str, Document]
@@ -38,13 +38,16 @@ async def look(frames: Frames, previous: Listing, goal: str) -> View:
     Raises:
         CommandError: the top document gave no accessibility tree.
     """
-    documents = {document.frame_id: document for document in await frames.read_documents()}
+    documents = {document.id: document for document in await frames.read_documents()}
     nodes, sights = await _read_all(list(documents.values()))
     shown = rank(nodes, sights, goal)
     alike = repeated(shown)
     ctx = await _read_surroundings(documents, alike) if alike else {}
     protected = frozenset(key for key, sight in sights.items() if sight.is_protected)
-    return View(listing=number(shown, previous, protected=protected, ctx=ctx), documents=documents)
+    present = frozenset(node.key for node in nodes)
+    listing = number(shown, previous, present=present, protected=protected, ctx=ctx)
+    await asyncio.gather(*(document.release() for document in documents.values()))
+    return View(listing=listing, documents=documents)
 
 
 async def _read_all(documents: Sequence[Document]) -> tuple[list[Node], dict[Key, Sight]]:
@@ -58,7 +61,7 @@ async def _read_document(document: Document) -> tuple[list[Node], dict[Key, Sigh
         if not await _is_frame_seen(document):
             return [], {}
         tree = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
-        nodes = _limit(read_nodes(document.frame_id, tree["nodes"]))
+        nodes = _limit(read_nodes(document.id, tree["nodes"]))
         sights = await _read_sights(document, nodes)
     except Error as error:
         if document.parent is not None:
@@ -94,8 +97,8 @@ async def _read_sights(document: Document, nodes: Sequence[Node]) -> dict[Key, S
 
 async def _read_surroundings(documents: dict[str, Document], nodes: Sequence[Node]) -> dict[Key, str]:
     found: dict[Key, str] = {}
-    for frame_id, document in documents.items():
-        own = [node for node in nodes if node.key.frame_id == frame_id]
+    for document_id, document in documents.items():
+        own = [node for node in nodes if node.key.document_id == document_id]
         resolved = await asyncio.gather(*(document.resolve(node.key.backend_id) for node in own))
         there = [(node, object_id) for node, object_id in zip(own, resolved, strict=True) if object_id]
         texts = await document.call_on_many("surroundings", [object_id for _, object_id in there])

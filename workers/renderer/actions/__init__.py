@@ -30,5 +30,3 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
 )
 # These change nothing on the page and never wait for an action that does.
 LOOKING = frozenset({"get_text", "evaluate", "screenshot", "wait"})
-# This replaces the first document instead of waiting for it.
-UNGATED = frozenset({"navigate"})

@@ -31,6 +31,7 @@ class Composer:
     # 2 for words of public writing, 1 for none, 0 for words of private messages.
     intent: int
     area: int
+    url: str
 
     @property
     def rank(self) -> tuple[float, int, int]:
@@ -67,14 +68,12 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
             reply["fillMode"] = mode
     reply["reveals"] = reveals
     if best.document.parent is not None:
-        reply |= {"frameSessionId": best.document.frame_id, "frameUrl": best.document.url}
+        reply |= {"frameSessionId": best.document.frame_id, "frameUrl": best.url}
     return reply
 
 
 async def _search(tab: Tab) -> Composer | None:
-    found = await asyncio.gather(
-        *(_search_document(document) for document in await tab.frames.read_documents())
-    )
+    found = await asyncio.gather(*(_search_document(document) for document in await tab.frames.read_documents()))
     return max((one for one in found if one is not None), key=lambda one: one.rank, default=None)
 
 

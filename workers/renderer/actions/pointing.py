@@ -160,7 +160,7 @@ async def _locate(tab: Tab, row: Row) -> tuple[Document, str] | None:
 
 async def _locate_in(view: perception.View, row: Row) -> tuple[Document, str] | None:
     """The document and remote id of a row's element; None when it has left the page."""
-    document = view.documents.get(row.key.frame_id)
+    document = view.documents.get(row.key.document_id)
     object_id = None if document is None else await document.resolve(row.key.backend_id)
     if document is None or object_id is None or not await document.call("isThere", this=object_id):
         return None

@@ -17,6 +17,7 @@ TEXT_CHARS = 15_000
 TEXT_CHARS_LEAST = 1_000
 TEXT_CHARS_MOST = 30_000
 READ_TRIES = 5
+SHOT_TRIES = 20
 LOOK_EVERY_S = 0.05
 # Chromium's words for a document that went away while it was being read.
 GONE_DOCUMENT = ("context was destroyed", "Cannot find context", "navigated or closed", "Cannot find default")
@@ -29,12 +30,11 @@ async def navigate(tab: Tab, params: Mapping[str, Any]) -> Reply:
     ``evaluate``.
     """
     url = require_text(params, "url")
-    await tab.page.goto(url, wait_until="domcontentloaded", timeout=0)
+    response = await tab.page.goto(url, wait_until="domcontentloaded", timeout=0)
     text = f"Navigated to {url}"
-    body = await (await tab.frames.read_documents())[0].call("dataDocument")
-    if body is None:
+    if response is None or "json" not in response.headers.get("content-type", ""):
         return {"text": text, "url": url}
-    return {"text": f"{text}\n{body[:TEXT_CHARS]}", "url": url, "data_document": True}
+    return {"text": f"{text}\n{(await response.text())[:TEXT_CHARS]}", "url": url, "data_document": True}
 
 
 async def get_text(tab: Tab, params: Mapping[str, Any]) -> Reply:
@@ -66,12 +66,12 @@ async def list_interactives(tab: Tab, params: Mapping[str, Any]) -> Reply:
 
 
 async def take_screenshot(tab: Tab, _params: Mapping[str, Any]) -> Reply:
-    """The viewport as a PNG in base64."""
-    try:
-        shot = await tab.frames.session.send("Page.captureScreenshot", {"format": "png"})
-    except Error as error:
-        raise CommandError(f"Screenshot unavailable: {error.message}") from error
-    return {"image": shot["data"], "url": tab.page.url, "title": await tab.page.title()}
+    """The viewport as a PNG in base64.
+
+    Raises:
+        CommandError: the browser gave none, several times.
+    """
+    return {"image": await _capture(tab), "url": tab.page.url, "title": await tab.page.title()}
 
 
 async def wait(tab: Tab, params: Mapping[str, Any]) -> Reply:
@@ -84,6 +84,20 @@ async def wait(tab: Tab, params: Mapping[str, Any]) -> Reply:
     elif await _await_text(tab, until, for_s):
         text = f'The page shows "{until}"'
     return {"text": text, "url": tab.page.url, "title": await tab.page.title()}
+
+
+async def _capture(tab: Tab) -> str:
+    for tries_left in reversed(range(SHOT_TRIES)):
+        try:
+            shot = await tab.frames.session.send("Page.captureScreenshot", {"format": "png"})
+        except Error as error:
+            # A page that has not been painted yet can't be captured.
+            if not tries_left:
+                raise CommandError(f"Screenshot failed after retries: {error.message}") from error
+            await asyncio.sleep(LOOK_EVERY_S)
+        else:
+            return str(shot["data"])
+    raise AssertionError("the last try returns or raises")
 
 
 async def _await_text(tab: Tab, text: str, for_s: float) -> bool:

@@ -33,8 +33,7 @@ async def fill_index(tab: Tab, document: Document, object_id: str, text: str, in
         )
     shown = stands[:SHOWN_CHARS]
     return (
-        f"Focused index {index} and typed the text in. "
-        f'Verified: the box now contains "{shown}". Do NOT type it again.'
+        f'Focused index {index} and typed the text in. Verified: the box now contains "{shown}". Do NOT type it again.'
     )
 
 

@@ -56,7 +56,7 @@ function submitNear(element) {
 
 function isUsable(element) {
   if (element.disabled || element.readOnly || element.getAttribute("aria-disabled") === "true") return false;
-  if (isHiddenFromPeople(element) || element.tabIndex < 0) return false;
+  if (isHiddenFromPeople(element) || Number(element.getAttribute("tabindex")) < 0) return false;
   const stage = isProxy(element) ? stageOf(element) : element;
   return sight(stage).seen && (stage === element || stage !== document.body);
 }
@@ -77,6 +77,7 @@ function scoreOf(element, kind) {
     near_submit: nearSubmit,
     intent: PUBLIC.test(words) ? 2 : PRIVATE.test(words) ? 0 : 1,
     area: Math.round(box.width * box.height),
+    url: location.href,
   };
 }
 

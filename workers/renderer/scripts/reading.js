@@ -32,7 +32,3 @@ function scrollPage(_, direction, amount) {
 function hasText(_, wanted) {
   return collapse(document.body?.innerText).includes(collapse(wanted));
 }
-
-function dataDocument() {
-  return /\bjson\b/.test(document.contentType) ? document.body?.innerText ?? "" : null;
-}
