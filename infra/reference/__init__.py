@@ -1,1 +1,1 @@
-"""The reference stack: a stand-in for the product that speaks its protocol and tells the truth about each run."""
+"""The reference stack: a stand-in for the product that speaks its protocol and knows each run's truth."""

@@ -1,0 +1,1 @@
+"""The product double: the product's protocol, log lines and metrics, without the product."""

@@ -1,0 +1,1 @@
+"""The write agent: small, deterministic, dry. It sees and touches pages only by renderer commands."""

@@ -1,0 +1,156 @@
+"""The send script: find the composer, fill it, see the text committed, say what would send it, never send."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infra.reference.backend import lines
+from infra.reference.backend.agent import scripts
+from infra.reference.backend.agent.composers import Choice, choose, lists_send
+from infra.reference.backend.agent.hands import Hands
+from infra.reference.backend.agent.listing import Element, View
+from infra.reference.backend.agent.walls import find_wall
+from infra.reference.backend.agent.wording import Task
+
+End = Literal["filled", "declined", "fill_died", "unseen"]
+URL_CHARS = 90
+WALL_URL_CHARS = 60
+ERROR_CHARS = 160
+REPLY_CHARS = 120
+#: A listing shows 60 characters of a value; so much of a payload must be seen.
+SEEN_CHARS = 24
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """One run of the send script."""
+
+    hands: Hands
+    task: Task
+    view: View
+    # The task names a first thing, and it was not opened: whatever can be filled here is the wrong box.
+    astray: bool
+    # A listed element took the payload.
+    typed: bool = False
+    declined: str = ""
+
+    @property
+    def payload(self) -> str:
+        """The text to write; empty when the task has none."""
+        return self.task.payload or ""
+
+    async def run(self) -> End:
+        """Fill the composer that fits the task, or decline; the lines say which and why."""
+        reason = self._refuse()
+        if reason:
+            return self._decline(reason)
+        choice = self._choose()
+        # What opens a composer on one page sends on another: with the payload in place nothing is pressed.
+        there = (await self._find_submit())["found"]
+        if choice.composer is None and choice.opener is not None and not (there or self.astray):
+            choice = await self._press(choice.opener)
+        if choice.composer is None:
+            return await self._fill_structurally(there=there)
+        if self.astray:
+            return self._decline(self._mismatch(choice.composer.name))
+        return await self._fill(choice.composer, there=there)
+
+    def _refuse(self) -> str | None:
+        if self.task.read_only:
+            return "read-only directive in user request"
+        wall = find_wall(self.view)
+        if wall:
+            return f"login/auth wall ({self.view.url[:WALL_URL_CHARS]!r}) triggered by {wall}"
+        if not self.payload:
+            return "no unambiguous quoted payload"
+        return None
+
+    def _decline(self, reason: str) -> End:
+        lines.DECLINED.log(reason=reason)
+        self.declined = reason
+        return "declined"
+
+    def _mismatch(self, found: str) -> str:
+        return f"asked for a {self.task.first}, landed on a page with {found!r} ({self.view.url[:URL_CHARS]})"
+
+    def _choose(self) -> Choice:
+        choice = choose(self.view.elements, self.task)
+        for element in choice.ignored:
+            lines.WRONG_SURFACE.log(name=element.name)
+        return choice
+
+    async def _press(self, opener: Element) -> Choice:
+        """Press the opener and wait for the composer that it mounts."""
+        lines.OPENER.log(name=opener.name, index=opener.index)
+        await self.hands.click(opener.index)
+        self.view = await self.hands.settle(
+            lambda view: choose(view.elements, self.task).composer is not None, patient=True
+        )
+        return choose(self.view.elements, self.task)
+
+    async def _fill(self, composer: Element, *, there: bool) -> End:
+        """Put the payload into a listed box; text that an earlier dispatch left there is not typed again."""
+        lines.FILL_TARGET.log(name=composer.name, index=composer.index, url=self.view.url[:URL_CHARS])
+        if there:
+            return await self._report()
+        reply = await self.hands.click(composer.index, self.payload)
+        if "error" in reply:
+            lines.FILL_ERRORED.log(error=str(reply["error"])[:ERROR_CHARS])
+            return "fill_died"
+        self.typed = True
+        self.view = await self.hands.settle(self._shows_payload)
+        if not self._shows_payload(self.view) and not (await self._find_submit())["found"]:
+            lines.FILL_UNSEEN.log()
+            return "unseen"
+        return await self._report()
+
+    def _shows_payload(self, view: View) -> bool:
+        wanted = self.payload[:SEEN_CHARS]
+        return any(wanted in box.value or wanted in box.name for box in view.textboxes)
+
+    async def _fill_structurally(self, *, there: bool) -> End:
+        """Let the renderer find the composer by structure; text that already stands there is left alone."""
+        reply = await self.hands.find_composer(None if there or self.astray else self.payload)
+        if not reply.get("found"):
+            lines.NOT_STRUCTURAL.log(reply=str(reply)[:REPLY_CHARS])
+            return self._decline("no composer, opener, or structural editable")
+        role = str(reply.get("role") or reply.get("tag"))
+        if self.astray:
+            return self._decline(self._mismatch(role))
+        if not there and not (reply.get("filled") and (await self._find_submit())["found"]):
+            lines.FILL_UNSEEN.log()
+            return "unseen"
+        lines.STRUCTURAL.log(
+            role=role,
+            score=reply.get("score"),
+            near=reply.get("nearSubmit"),
+            reveals=reply.get("reveals") or [],
+            mode=reply.get("fillMode"),
+        )
+        self.view = await self.hands.look()
+        lines.FILL_TARGET.log(name=role, index=-1, url=self.view.url[:URL_CHARS])
+        return await self._report()
+
+    async def _find_submit(self) -> dict[str, Any]:
+        text = await self.hands.evaluate(scripts.find_submit(self.payload))
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return {
+                "found": False,
+                "resolved": False,
+                "rank": 0,
+                "label": "",
+                "why": "the page could not be read",
+            }
+        return dict(found)
+
+    async def _report(self) -> End:
+        submit = await self._find_submit()
+        lines.DRYRUN.log(
+            listed=lists_send(self.view.elements),
+            resolved=submit["resolved"],
+            rank=submit["rank"],
+            submit=submit["label"] if submit["resolved"] else submit["why"],
+        )
+        return "filled"

@@ -1,0 +1,15 @@
+// Lexical with its plain-text plugin on an element that carries neither a role nor a name.
+// Chat.mount(node, {onText})
+import { registerPlainText } from "@lexical/plain-text";
+import { $getRoot, createEditor } from "lexical";
+
+export function mount(node, { onText }) {
+  const editor = createEditor({ namespace: "chat", onError: (error) => { throw error; } });
+  node.contentEditable = "true";
+  editor.setRootElement(node);
+  registerPlainText(editor);
+  editor.registerUpdateListener(({ editorState }) => {
+    editorState.read(() => onText($getRoot().getTextContent()));
+  });
+  return editor;
+}

@@ -1,0 +1,2 @@
+// Lit, for pages that define their own custom elements.
+export { LitElement, css, html } from "lit";
