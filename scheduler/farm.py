@@ -20,7 +20,7 @@ from broker.settings import FarmAddress, Settings, read_address
 from broker.store.engine import begin, make_engine
 
 # Of both services together, so that an unreachable one is told within 5 s of the command's start.
-_ANSWER_TIMEOUT_S = 3.0
+_ANSWER_TIMEOUT_S = 2.0
 
 
 class ToldError(ServiceError):

@@ -25,6 +25,8 @@ class Interrupts:
         self.wants_stop = False
         self.is_hung_up = False
         self._stopped_at_s = 0.0
+        # a third press must not tear the second one's farewell
+        self._is_ending = False
         self._before: dict[signal.Signals, Any] = {}
         self._reader, self._writer = -1, -1
         self._terminals: tuple[int, ...] = ()
@@ -42,9 +44,10 @@ class Interrupts:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """They do again what they did before."""
+        """They do again what they did before; after a stop, further ones are ignored until the process has ended."""
         for number, handler in self._before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            is_pressed_on = self.wants_stop and number is not signal.SIGHUP
+            signal.signal(number, signal.SIG_IGN if is_pressed_on else handler or signal.SIG_DFL)
         os.close(self._reader)
         os.close(self._writer)
 
@@ -65,7 +68,8 @@ class Interrupts:
             _silence(self._terminals)
         elif not self.wants_stop:
             self.wants_stop, self._stopped_at_s = True, time.monotonic()
-        elif time.monotonic() - self._stopped_at_s > _SAME_PRESS_S:
+        elif time.monotonic() - self._stopped_at_s > _SAME_PRESS_S and not self._is_ending:
+            self._is_ending = True
             raise KeyboardInterrupt
         with contextlib.suppress(BlockingIOError):  # full: the reader is awake already
             os.write(self._writer, b"!")
