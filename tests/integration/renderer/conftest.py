@@ -306,7 +306,8 @@ def backend(
 ) -> Iterator[Backend]:
     """A backend whose one renderer all tests of a process share; each opens cards of its own."""
     with _starting(pages, chromium, free_port, tmp_path_factory.mktemp("renderer")) as starting:
-        yield starting()[0]
+        # A site of its own for each frame's process is how frames of other origins become hard to reach.
+        yield starting("--chromium-arg=--site-per-process")[0]
 
 
 @pytest.fixture

@@ -148,16 +148,9 @@ def test_listing_keeps_sixty_rows_and_inputs_first(backend: Any, open_card: Open
     assert reply["elements"][0]["name"] == "Button 0"
 
 
-def test_listing_and_clicks_reach_into_frames(backend: Any, open_card: Open) -> None:
-    _check_frames(backend, open_card("frames.html"))
+def test_listing_and_clicks_reach_into_frames_of_any_process(backend: Any, open_card: Open) -> None:
+    card = open_card("frames.html")
 
-
-def test_listing_and_clicks_reach_into_frames_of_other_processes(start: Any) -> None:
-    backend, _ = start("--chromium-arg=--site-per-process", cards={"browser-1": "http://pages.test/frames.html"})
-    _check_frames(backend, "browser-1")
-
-
-def _check_frames(backend: Any, card: str) -> None:
     def rows() -> dict[str, int]:
         elements = backend.do(card, "list_interactives")["elements"]
         return {element["name"]: element["index"] for element in elements}
