@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error, UsageError
+from scheduler.errors import ToldError
 
 if TYPE_CHECKING:
     from scheduler.course import Wishes
@@ -218,7 +219,8 @@ def run(arguments: Sequence[str]) -> int:
     except Bv3Error as error:
         if wanted.traceback:
             traceback.print_exception(error)
-        _print_error(error.message, hint=error.hint)
+        if not isinstance(error, ToldError):
+            _print_error(error.message, hint=error.hint)
         return error.exit_code
     except click.Abort:
         # before there was anything to pause

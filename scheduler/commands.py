@@ -15,9 +15,10 @@ from broker.errors import EXIT_OK, UsageError
 from broker.settings import Settings, load_settings
 from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress
 from scheduler import listing
-from scheduler.course import Wishes, call, close_course, run_course
+from scheduler.course import Wishes, close_course, run_course
 from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
 from scheduler.interrupts import Interrupts
+from scheduler.launcher import call
 from scheduler.request import Request, name_requester, prepare
 from scheduler.results import refuse_unwritable
 

@@ -6,14 +6,15 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import IO
 
 from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK
 from broker.store.sweeps import SweepRow, find_sweep, read_progress
-from scheduler.farm import Farm, ToldError
+from scheduler.errors import ToldError
+from scheduler.farm import Farm
 from scheduler.follow import Ending, Follower
 from scheduler.interrupts import Interrupts
+from scheduler.launcher import call
 from scheduler.listing import ending_document
 from scheduler.progress import default_screen, flower_line
 from scheduler.results import Scorecard, export_rows, show_scorecard
@@ -86,15 +87,6 @@ def _exit_code(sweep: SweepRow, card: Scorecard, wishes: Wishes, stream: IO[str]
         if not wishes.expects_cancel:
             return EXIT_INTERRUPTED
     return EXIT_GATE if card.has_failed else EXIT_OK
-
-
-def call(*arguments: str) -> str:
-    """The command line that runs `bv3-schedule` with these arguments, as this user can type it."""
-    launcher = Path(__file__).resolve().parent.parent / "bv3"
-    if which("bv3-schedule") or not launcher.is_file():
-        return " ".join(("bv3-schedule", *arguments))
-    shown = "./bv3" if launcher.parent == Path.cwd() else str(launcher)
-    return " ".join((shown, "schedule", *arguments))
 
 
 def _say(stream: IO[str], message: str) -> None:

@@ -18,17 +18,10 @@ from broker.errors import BrokerError, Bv3Error, DatabaseError, ServiceError, Us
 from broker.home import hold_user_lock
 from broker.settings import FarmAddress, Settings, read_address
 from broker.store.engine import begin, make_engine
+from scheduler.errors import ToldError
 
 # Of both services together, so that an unreachable one is told within 5 s of the command's start.
 _ANSWER_TIMEOUT_S = 2.0
-
-
-class ToldError(ServiceError):
-    """A process that this command started failed with `exit_code`, and has printed why."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class Farm:
@@ -115,7 +108,8 @@ def _ensure(*, boxes: int | None) -> FarmAddress:
     wanted = ["--store-only"] if boxes is None else ["--boxes", str(boxes)]
     # -P: a folder named infra where the user stands must not be taken for ours
     command = [sys.executable, "-P", "-m", "infra.cli", "ensure", *wanted, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    # a group of its own: Ctrl-C is for us to obey, and ends it with us
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, process_group=0)
     if done.returncode:
         raise ToldError("the embedded farm did not come up", done.returncode)
     try:

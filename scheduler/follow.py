@@ -12,6 +12,7 @@ from broker.errors import DatabaseError, ServiceError, UsageError
 from broker.store.sweeps import Progress, active_attempts, order, read_progress
 from scheduler.farm import Farm
 from scheduler.interrupts import Interrupts
+from scheduler.launcher import call
 from scheduler.progress import Screen
 
 # How long a farm may be away before the follower gives up; the sweep does not mind.
@@ -107,7 +108,8 @@ class Follower:
             self.screen.say(f"the farm is away: {error.message}; trying again for {_OUTAGE_LIMIT_S:.0f} s")
         elif now_s - self._away_since_s > _OUTAGE_LIMIT_S:
             raise ServiceError(
-                f"the farm is away since {now_s - self._away_since_s:.0f} s: {error.message}", hint=error.hint
+                f"the farm is away since {now_s - self._away_since_s:.0f} s: {error.message}",
+                hint=f"what was done is kept; look again: {call('follow', self.sweep_id)}",
             ) from error
         self.interrupts.wait(_OUTAGE_LOOK_S)
         self.farm.rejoin()

@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.errors import EXIT_GATE, EXIT_OK, ServiceError, UsageError
 from broker.settings import FarmAddress
-from scheduler.farm import ToldError
+from scheduler.errors import ToldError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +67,5 @@ def _grade(address: FarmAddress, *arguments: str, stdout: int | None) -> subproc
         # the addresses are known: no second look for the farm
         environment |= {"BV3_DATABASE_URL": address.database_url, "BV3_BROKER_URL": address.broker_url}
     command = [sys.executable, "-P", "-m", "grader.cli", *arguments]
-    return subprocess.run(command, stdout=stdout, env=environment, check=False)
+    # a group of its own: the first Ctrl-C must not tear the rows of what it has ended
+    return subprocess.run(command, stdout=stdout, env=environment, check=False, process_group=0)
