@@ -20,10 +20,16 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BV3_", frozen=True, extra="ignore", populate_by_name=True)
 
-    broker_url: SecretStr | None = Field(None, description="Redis or Valkey, redis://…")
-    database_url: SecretStr | None = Field(None, description="PostgreSQL, postgresql://…")
+    broker_url: SecretStr | None = Field(
+        None, description="Redis or Valkey of a farm elsewhere: redis://, rediss:// or redis+socket://"
+    )
+    database_url: SecretStr | None = Field(
+        None, description="PostgreSQL of a farm elsewhere: postgresql://user:password@host:port/name"
+    )
     home: Path = Field(default_factory=default_root, description="data of the embedded farm")
-    runtime: Path = Field(_REPOSITORY / ".runtime", description="what ./bv3 setup brought")
+    runtime: Path = Field(
+        _REPOSITORY / ".runtime", description="what `./bv3 setup` brought: browser, editor bundles, manifest.json"
+    )
 
     @field_validator("broker_url")
     @classmethod

@@ -11,7 +11,7 @@ import pytest
 
 from broker.errors import ServiceError, UsageError
 from broker.home import FarmHome, has_users, hold_gate, hold_user_lock
-from broker.settings import load_settings, read_address, read_manifest
+from broker.settings import Settings, load_settings, read_address, read_manifest
 
 
 def test_without_addresses_the_farm_is_our_own_and_not_there_yet(
@@ -85,3 +85,10 @@ def test_a_home_that_cannot_be_made_is_named_with_the_way_out(tmp_path: Path) ->
     with pytest.raises(ServiceError, match="can't use the data folder") as caught:
         FarmHome(root=tmp_path / "file" / "home").make()
     assert "BV3_HOME" in str(caught.value.hint)
+
+
+def test_every_setting_stands_in_the_reference_with_its_own_words() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
+    rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| `BV3_")]
+    documented = {row.split("`")[1]: row.rstrip(" |").rsplit(" | ", 1)[1] for row in rows}
+    assert documented == {f"BV3_{name.upper()}": field.description for name, field in Settings.model_fields.items()}
