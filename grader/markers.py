@@ -1,0 +1,202 @@
+"""The catalogue of product output (`broker/markers.toml`), compiled, and the one scan over a log slice.
+
+Linear in the slice: a line is looked at once, by its first word and its template's head; the
+pattern itself, in RE2, runs only on lines that somebody asks for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import re2
+
+# The slice is bytes of any kind: RE2 in Latin-1 sees each byte as one character and refuses none.
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS.log_errors = False
+
+_PREFIX_LENGTH = len("HH:MM:SS L ")
+_LONGEST_WORD = 64
+_MAX_DIGITS = 12
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(?!\{)")
+
+
+class Origin(StrEnum):
+    """Who prints a marker."""
+
+    SOURCE = "source"
+    REPLY = "reply"
+    SDK = "sdk"
+    HARNESS = "harness"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """One entry of the catalogue, as written."""
+
+    name: str
+    origin: Origin
+    source: str
+    level: str
+    template: str
+    pattern: str
+    example: str
+
+    @property
+    def head(self) -> str:
+        """The literal text before the template's first value."""
+        return _PLACEHOLDER.split(self.template, maxsplit=1)[0].replace("{{", "{")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One line that a marker matched: bytes `start` to `end` of the slice, without the line's end."""
+
+    marker: str
+    start: int
+    end: int
+    # HH:MM:SS as printed, without a date; empty for lines without the logger's prefix
+    time: str
+    # RE2's match; values are decoded when asked for
+    _match: Any = field(repr=False, compare=False)
+
+    def text(self, name: str) -> str:
+        """A captured value; empty when it was not printed."""
+        value: bytes | None = self._match.group(name.encode("ascii"))
+        return (value or b"").decode("utf-8", "replace")
+
+    def number(self, name: str) -> int | None:
+        """A captured whole number, or None when it was not printed or is absurdly long."""
+        digits = self.text(name)
+        return int(digits) if 0 < len(digits) <= _MAX_DIGITS else None
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    time: bytes
+    message: bytes
+
+
+class _Headed(NamedTuple):
+    name: str
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """One slice, its lines sorted by which markers they may be."""
+
+    _lines: Mapping[str, list[_Line]]
+    _patterns: Mapping[str, Any]
+
+    def find(self, *names: str) -> tuple[Hit, ...]:
+        """All lines that these markers match, in the order of the log. KeyError: no such marker."""
+        hits = [
+            Hit(
+                marker=name,
+                start=line.start,
+                end=line.end,
+                time=line.time.decode("ascii", "replace"),
+                _match=match,
+            )
+            for name in names
+            for line in self._lines.get(name, ())
+            if (match := self._patterns[name].fullmatch(line.message))
+        ]
+        if len(names) > 1:
+            hits.sort(key=lambda hit: hit.start)
+        return tuple(hits)
+
+    def find_all(self) -> tuple[Hit, ...]:
+        """Every line that any marker matches."""
+        return self.find(*self._lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """All markers, compiled."""
+
+    markers: tuple[Marker, ...]
+    _by_word: Mapping[bytes, tuple[_Headed, ...]]
+    _patterns: Mapping[str, Any]
+    _replies: tuple[str, ...]
+
+    def scan(self, log: bytes) -> Scan:
+        """The slice, ready to be asked."""
+        found: dict[str, list[_Line]] = {}
+        start, by_word = 0, self._by_word
+        for line in log.split(b"\n"):
+            end = start + len(line)
+            message, time = line, b""
+            if line[2:3] == b":" and line[8:9] == b" ":
+                colon = line.find(b": ", _PREFIX_LENGTH)
+                message, time = line[colon + 2 :] if colon > 0 else b"", line[:8]
+            for name, head in by_word.get(message[:_LONGEST_WORD].partition(b" ")[0], ()):
+                if message.startswith(head):
+                    known = _Line(start, end, time, message.removesuffix(b"\r"))
+                    found.setdefault(name, []).append(known)
+            start = end + 1
+        return Scan(_lines=found, _patterns=self._patterns)
+
+    def replies_in(self, text: str) -> frozenset[str]:
+        """The names of all reply markers found in a captured value."""
+        data = text.encode("utf-8", "surrogatepass")
+        return frozenset(name for name in self._replies if self._patterns[name].search(data))
+
+
+def compile_catalogue(text: str) -> Catalogue:
+    """The catalogue in this TOML. Raises ValueError naming the entry that is incomplete or no RE2 pattern."""
+    markers = tuple(_read(entry) for entry in tomllib.loads(text)["marker"])
+    patterns = {marker.name: _compile(marker) for marker in markers}
+    if len(patterns) != len(markers):
+        raise ValueError("two markers have the same name")
+    by_word: dict[bytes, tuple[_Headed, ...]] = {}
+    for marker in markers:
+        if marker.origin is not Origin.REPLY:
+            head = marker.head.encode()
+            word = head.partition(b" ")[0]
+            by_word[word] = (*by_word.get(word, ()), _Headed(marker.name, head))
+    return Catalogue(
+        markers=markers,
+        _by_word=by_word,
+        _patterns=patterns,
+        _replies=tuple(marker.name for marker in markers if marker.origin is Origin.REPLY),
+    )
+
+
+def _read(entry: dict[str, Any]) -> Marker:
+    try:
+        return Marker(**{**entry, "origin": Origin(entry["origin"])})
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(f"marker {entry.get('name', '?')!r}: {error}") from error
+
+
+def _compile(marker: Marker) -> Any:
+    try:
+        return re2.compile(marker.pattern.encode("ascii"), _OPTIONS)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ValueError(f"marker {marker.name!r}: {error}") from error
+
+
+@cache
+def load_catalogue() -> Catalogue:
+    """The catalogue that ships with bv3, read and compiled once per process."""
+    return compile_catalogue(files("broker").joinpath("markers.toml").read_text("utf-8"))
+
+
+def unquote(printed: str) -> str:
+    """The text of a value that was printed with `repr`; as it stands when it is none."""
+    try:
+        value = ast.literal_eval(printed)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return printed
+    return value if isinstance(value, str) else printed

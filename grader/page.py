@@ -1,0 +1,96 @@
+"""What bv3 itself read on the run's cards, taken together into one view. Pure.
+
+Every answer has three values: absence is evidence only if the read succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from broker.types import Editable, PageRead, RunRecord, Seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView:
+    """The cards of one attempt as last read.
+
+    `payload` is SEEN only when it stands exactly once, in one editable, over all cards.
+    """
+
+    payload: Seen
+    # how often it was found; 2 is as wrong as 0
+    count: int
+    # of the card that holds the payload, else of the last card read; empty: not read
+    url: str
+    # the holding editable's own name
+    label: str
+    # which dispatch was the last to have ended by then; 0: nothing was read
+    after_dispatch: int
+    password_form: Seen
+    challenge: Seen
+
+
+UNREAD = PageView(
+    payload=Seen.COULD_NOT_LOOK,
+    count=0,
+    url="",
+    label="",
+    after_dispatch=0,
+    password_form=Seen.COULD_NOT_LOOK,
+    challenge=Seen.COULD_NOT_LOOK,
+)
+
+
+def view_pages(record: RunRecord) -> PageView:
+    """The view of this record's page reads. A read taken after the trial alone outranks any later one."""
+    own = [read for read in record.reads if not record.cards or read.card in record.cards]
+    trial = [read for read in own if read.after_dispatch <= 1 and _payload_seen(read) is not Seen.COULD_NOT_LOOK]
+    reads = _last_of_each_card(trial or own)
+    if not reads:
+        return UNREAD
+    holders = [read for read in reads if read.payload_count > 0]
+    chosen = max(holders or reads, key=lambda read: (bool(read.url), read.offset_ms))
+    count = sum(read.payload_count for read in reads)
+    return PageView(
+        payload=_combined(reads, count),
+        count=count,
+        url=chosen.url,
+        label=_holder(chosen.editables).label if holders and chosen.editables else "",
+        after_dispatch=max(read.after_dispatch for read in reads),
+        password_form=_any_seen(read.password_form for read in reads),
+        challenge=_any_seen(read.challenge for read in reads),
+    )
+
+
+def _payload_seen(read: PageRead) -> Seen:
+    """What the read says of the payload; absent in what could be entered is not absent everywhere."""
+    if read.payload is Seen.ABSENT and read.frames_unread:
+        return Seen.COULD_NOT_LOOK
+    return read.payload
+
+
+def _last_of_each_card(reads: Iterable[PageRead]) -> list[PageRead]:
+    """Per card the last read that could look: an editor may still revert, a closed card says nothing new."""
+    last: dict[str, PageRead] = {}
+    for read in sorted(reads, key=lambda read: read.offset_ms):
+        if read.card not in last or _payload_seen(read) is not Seen.COULD_NOT_LOOK:
+            last[read.card] = read
+    return list(last.values())
+
+
+def _combined(reads: list[PageRead], count: int) -> Seen:
+    if count == 1:
+        return Seen.SEEN
+    if count == 0 and any(_payload_seen(read) is Seen.COULD_NOT_LOOK for read in reads):
+        return Seen.COULD_NOT_LOOK
+    return Seen.ABSENT
+
+
+def _any_seen(answers: Iterable[Seen]) -> Seen:
+    found = set(answers)
+    return next((answer for answer in (Seen.SEEN, Seen.ABSENT) if answer in found), Seen.COULD_NOT_LOOK)
+
+
+def _holder(editables: tuple[Editable, ...]) -> Editable:
+    return max(editables, key=lambda editable: editable.payload_count)

@@ -1,0 +1,110 @@
+"""Whether a page is the surface that a task meant. Pure; judged on the parsed URL, never on its text.
+
+`netflix.com/home` is not `x.com/home`, `evil.example/?u=dev.to/new` is not `dev.to/new`, and a
+private-message box on a public task is the wrong box on the right page.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import re2
+
+from broker.types import SiteTask
+
+_WEB = frozenset({"http", "https"})
+_MAX_URL = 8192
+# A page is a sign-in page when a whole segment of its path, or the first label of a foreign host, says so.
+_SIGN_IN_SEGMENTS = frozenset(
+    "login log-in logon signin sign-in sign_in signup sign-up register authenticate servicelogin".split()
+)
+_SIGN_IN_LABELS = frozenset("accounts login signin sign-in auth sso id".split())
+# What a private-message box is called. Words of pages, not of the product.
+_MESSAGE_BOX = (
+    r"(?i)^\W*(?:(?:write|send|type|enter|start|new|add|your)\s+)?(?:(?:an?|the|your)\s+)?"
+    r"(?:(?:new|direct|private|instant)\s+)*(?:messages?|dms?)\b"
+)
+
+
+class Surface(StrEnum):
+    """The answer for one URL; `unknown` when it can't be told, which is neither right nor wrong."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebAddress:
+    """The two parts of a URL that decide: `host` in lower-case ASCII without port, user and last dot."""
+
+    host: str
+    path: str
+
+
+def parse_address(url: str) -> WebAddress | None:
+    """Host and path of a web page's URL, read as a browser reads it; None for anything else."""
+    cleaned = url[:_MAX_URL].strip("".join(map(chr, range(33)))).replace("\\", "/")
+    cleaned = cleaned.translate({9: None, 10: None, 13: None})
+    try:
+        parts = urlsplit(cleaned)
+        host = _ascii_host(parts)
+    except ValueError:
+        return None
+    if parts.scheme.lower() not in _WEB or not host:
+        return None
+    return WebAddress(host=host, path=parts.path or "/")
+
+
+def _ascii_host(parts: SplitResult) -> str:
+    host = (parts.hostname or "").removesuffix(".")
+    if not host.isascii():
+        host = unicodedata.normalize("NFKC", host).encode("idna").decode("ascii")
+    return host.lower()
+
+
+def is_within(host: str, intended: str) -> bool:
+    """Whether the host is the intended one or a subdomain of it: whole labels, `x.com.evil.example` is not."""
+    return host == intended or host.endswith("." + intended)
+
+
+def judge_url(url: str, task: SiteTask, *, truncated: bool = False) -> Surface:
+    """The surface of this URL. `truncated`: its end may be missing, so a path that does not fit says nothing."""
+    if not url:
+        return Surface.UNKNOWN
+    address = parse_address(url)
+    if address is None or not is_within(address.host, task.host.lower()):
+        return Surface.WRONG
+    if _compiled(task.path_rule).search(address.path):
+        return Surface.RIGHT
+    return Surface.UNKNOWN if truncated else Surface.WRONG
+
+
+def is_message_box(label: str, task: SiteTask) -> bool:
+    """Whether a box of this label is a private-message box where the task wanted something public."""
+    return task.visibility == "public" and _compiled(_MESSAGE_BOX).search(label[:200]) is not None
+
+
+def is_sign_in(url: str, task: SiteTask) -> bool:
+    """Whether this URL is a sign-in page that the task did not start from.
+
+    A query counts for nothing (`/new?next=/login`); nor does a path that the task itself names.
+    """
+    address, entry = parse_address(url), parse_address(task.entry)
+    if address is None or address == entry:
+        return False
+    segments = {segment.lower() for segment in address.path.split("/")}
+    if segments & _SIGN_IN_SEGMENTS:
+        return True
+    label = address.host.partition(".")[0]
+    return label in _SIGN_IN_LABELS and not is_within(address.host, task.host.lower())
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    return re2.compile(pattern)
