@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +15,7 @@ from broker.types import RECORD_SCHEMA
 T = TypeVar("T")
 
 _REPLACEMENT = "�"
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> tuple[str, bool]:
@@ -21,8 +23,7 @@ def clean_text(text: str) -> tuple[str, bool]:
 
     PostgreSQL refuses both, and a record that can't be stored is an attempt lost (faults.md 20).
     """
-    cleaned = text.replace("\x00", _REPLACEMENT)
-    cleaned = "".join(_REPLACEMENT if "\ud800" <= char <= "\udfff" else char for char in cleaned)
+    cleaned = _UNSTORABLE.sub(_REPLACEMENT, text)
     return cleaned, cleaned != text
 
 

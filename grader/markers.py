@@ -67,10 +67,12 @@ class Hit:
     time: str
     # RE2's match; values are decoded when asked for
     _match: Any = field(repr=False, compare=False)
+    _groups: Mapping[str, int] = field(repr=False, compare=False)
 
     def text(self, name: str) -> str:
         """A captured value; empty when it was not printed."""
-        value: bytes | None = self._match.group(name.encode("ascii"))
+        number = self._groups.get(name)
+        value: bytes | None = None if number is None else self._match.group(number)
         return (value or b"").decode("utf-8", "replace")
 
     def number(self, name: str) -> int | None:
@@ -86,6 +88,12 @@ class _Line(NamedTuple):
     message: bytes
 
 
+class _Pattern(NamedTuple):
+    compiled: Any
+    # names of captured values, as RE2 numbers them; asking RE2 each time costs more than matching
+    groups: Mapping[str, int]
+
+
 class _Headed(NamedTuple):
     name: str
     head: bytes
@@ -96,25 +104,36 @@ class Scan:
     """One slice, its lines sorted by which markers they may be."""
 
     _lines: Mapping[str, list[_Line]]
-    _patterns: Mapping[str, Any]
+    _patterns: Mapping[str, _Pattern]
+    # what was asked before; the answer is always the same
+    _found: dict[str, tuple[Hit, ...]] = field(default_factory=dict)
 
     def find(self, *names: str) -> tuple[Hit, ...]:
         """All lines that these markers match, in the order of the log. KeyError: no such marker."""
-        hits = [
-            Hit(
-                marker=name,
-                start=line.start,
-                end=line.end,
-                time=line.time.decode("ascii", "replace"),
-                _match=match,
-            )
-            for name in names
-            for line in self._lines.get(name, ())
-            if (match := self._patterns[name].fullmatch(line.message))
-        ]
-        if len(names) > 1:
-            hits.sort(key=lambda hit: hit.start)
+        if len(names) == 1:
+            return self._find_one(names[0])
+        hits = [hit for name in names for hit in self._find_one(name)]
+        hits.sort(key=lambda hit: hit.start)
         return tuple(hits)
+
+    def _find_one(self, name: str) -> tuple[Hit, ...]:
+        pattern, lines = self._patterns[name], self._lines.get(name)
+        if lines is None:
+            return ()
+        if name not in self._found:
+            self._found[name] = tuple(
+                Hit(
+                    marker=name,
+                    start=line.start,
+                    end=line.end,
+                    time=line.time.decode("ascii", "replace"),
+                    _match=match,
+                    _groups=pattern.groups,
+                )
+                for line in lines
+                if (match := pattern.compiled.fullmatch(line.message))
+            )
+        return self._found[name]
 
     def find_all(self) -> tuple[Hit, ...]:
         """Every line that any marker matches."""
@@ -127,8 +146,9 @@ class Catalogue:
 
     markers: tuple[Marker, ...]
     _by_word: Mapping[bytes, tuple[_Headed, ...]]
-    _patterns: Mapping[str, Any]
+    _patterns: Mapping[str, _Pattern]
     _replies: tuple[str, ...]
+    _any_reply: Any
 
     def scan(self, log: bytes) -> Scan:
         """The slice, ready to be asked."""
@@ -150,7 +170,9 @@ class Catalogue:
     def replies_in(self, text: str) -> frozenset[str]:
         """The names of all reply markers found in a captured value."""
         data = text.encode("utf-8", "surrogatepass")
-        return frozenset(name for name in self._replies if self._patterns[name].search(data))
+        if not self._any_reply.search(data):
+            return frozenset()
+        return frozenset(name for name in self._replies if self._patterns[name].compiled.search(data))
 
 
 def compile_catalogue(text: str) -> Catalogue:
@@ -165,11 +187,13 @@ def compile_catalogue(text: str) -> Catalogue:
             head = marker.head.encode()
             word = head.partition(b" ")[0]
             by_word[word] = (*by_word.get(word, ()), _Headed(marker.name, head))
+    replies = [marker for marker in markers if marker.origin is Origin.REPLY]
     return Catalogue(
         markers=markers,
         _by_word=by_word,
         _patterns=patterns,
-        _replies=tuple(marker.name for marker in markers if marker.origin is Origin.REPLY),
+        _replies=tuple(marker.name for marker in replies),
+        _any_reply=re2.compile("|".join(f"(?:{marker.pattern})" for marker in replies).encode("ascii"), _OPTIONS),
     )
 
 
@@ -180,9 +204,11 @@ def _read(entry: dict[str, Any]) -> Marker:
         raise ValueError(f"marker {entry.get('name', '?')!r}: {error}") from error
 
 
-def _compile(marker: Marker) -> Any:
+def _compile(marker: Marker) -> _Pattern:
     try:
-        return re2.compile(marker.pattern.encode("ascii"), _OPTIONS)
+        compiled = re2.compile(marker.pattern.encode("ascii"), _OPTIONS)
+        groups = {name.decode("ascii"): number for name, number in compiled.groupindex.items()}
+        return _Pattern(compiled, groups)
     except (re2.error, UnicodeEncodeError) as error:
         raise ValueError(f"marker {marker.name!r}: {error}") from error
 

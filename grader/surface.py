@@ -21,9 +21,9 @@ _WEB = frozenset({"http", "https"})
 _MAX_URL = 8192
 # A page is a sign-in page when a whole segment of its path, or the first label of a foreign host, says so.
 _SIGN_IN_SEGMENTS = frozenset(
-    "login log-in logon signin sign-in sign_in signup sign-up register authenticate servicelogin".split()
+    {"login", "log-in", "logon", "signin", "sign-in", "sign_in", "signup", "sign-up", "servicelogin"}
 )
-_SIGN_IN_LABELS = frozenset("accounts login signin sign-in auth sso id".split())
+_SIGN_IN_LABELS = frozenset({"accounts", "login", "signin", "sign-in", "auth", "sso"})
 # What a private-message box is called. Words of pages, not of the product.
 _MESSAGE_BOX = (
     r"(?i)^\W*(?:(?:write|send|type|enter|start|new|add|your)\s+)?(?:(?:an?|the|your)\s+)?"

@@ -1,0 +1,246 @@
+"""From a run record and its log slice to a `Case`: everything a rule may look at. Pure.
+
+The gradeable window is the first dispatch: it ends at the first line that begins another one, be it
+the recovery, which may fill again, or the read-only payload probe; for every marker alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from broker.types import Claim, MetricsRow, Mode, Probe, RunRecord, SiteTask
+from grader.markers import Catalogue, Hit, Scan, load_catalogue, unquote
+from grader.page import PageView, view_pages
+from grader.surface import Surface, is_message_box, judge_url
+
+# The product prints at most this much of the URL of a fill.
+_FILL_URL_LENGTH = 90
+
+NEXT_DISPATCH = ("payload_probe", "recovery_dispatch")
+WALL_DECLINES = ("decline_wall", "decline_reveal_wall", "decline_signed_out")
+OTHER_DECLINES = (
+    "decline_no_composer",
+    "decline_read_only",
+    "decline_no_payload",
+    "decline_content_type",
+    "decline_nothing_editable",
+)
+FAILED_FILLS = ("fill_errored", "fill_not_committed", "sendscript_outer_skip")
+# What a try to fill can come to; the last one of a dispatch decides.
+_OUTCOMES = ("dryrun_filled", "send_done", "receipt_withheld", *FAILED_FILLS, *WALL_DECLINES, *OTHER_DECLINES)
+_SENT = ("send_done", "receipt_passed", "autosend_delivered")
+_NAMES_PARENT = ("direct_dispatch", "brief_entry", *NEXT_DISPATCH, "probe_verdict", "session_done")
+_NAMES_CHILD = ("ghost", "dispatch_time", "perceives_dead", "card_unusable")
+_NAMES_CARD = ("mount_poll", "spawn_ack", "action", "slow_command", "perceives_dead", "card_unusable")
+_CARRIES_ERROR = (
+    "classifier_unavailable",
+    "prestage_outer_skip",
+    "prestage_skipped",
+    "fill_errored",
+    "structural_none",
+    "sendscript_outer_skip",
+    "replay_step_failed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillTarget:
+    """The box that the product says it filled last within the window."""
+
+    name: str
+    url: str
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The trial's own times: the first child's row, never the recovery's; None: not printed."""
+
+    total_ms: int | None = None
+    llm_ms: int | None = None
+    tools_ms: int | None = None
+    other_ms: int | None = None
+    prestage_ms: int | None = None
+    task_ms: int | None = None
+    turns: int | None = None
+    # 0 or 1 when prestage found its composer without a model; None otherwise
+    tier: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One attempt as the rules see it. The truth of a reference stack is not among it."""
+
+    record: RunRecord
+    task: SiteTask
+    planned_mode: Mode
+    planned_payload: str
+    log: bytes
+    scan: Scan
+    catalogue: Catalogue
+
+    @cached_property
+    def next_dispatch(self) -> Hit | None:
+        """The line that ends the window, if any."""
+        return next(iter(self.scan.find(*NEXT_DISPATCH)), None)
+
+    @cached_property
+    def recovery(self) -> Hit | None:
+        """The first recovery dispatch; unlike the probe it may move the page on."""
+        return next(iter(self.scan.find("recovery_dispatch")), None)
+
+    def window(self, *names: str) -> tuple[Hit, ...]:
+        """The lines of these markers within the first dispatch."""
+        end = self.next_dispatch
+        return tuple(hit for hit in self.scan.find(*names) if end is None or hit.start < end.start)
+
+    @cached_property
+    def outcome(self) -> Hit | None:
+        """What the last try to fill came to."""
+        return _last(self.window(*_OUTCOMES))
+
+    @cached_property
+    def sent(self) -> tuple[Hit, ...]:
+        """Receipts, wherever they stand: a post that went out is not undone by a later dispatch."""
+        return tuple(hit for hit in self.scan.find(*_SENT) if hit.marker != "send_done" or hit.text("sent") == "True")
+
+    @cached_property
+    def claim(self) -> Claim:
+        """What the product says it did; never its session's status."""
+        if self.sent:
+            return Claim.SENT
+        filled = self.outcome is not None and self.outcome.marker == "dryrun_filled"
+        return Claim.FILLED if filled else Claim.NONE
+
+    @cached_property
+    def fill(self) -> FillTarget | None:
+        """Where the product says it filled."""
+        hit = _last(self.window("fill_target"))
+        return None if hit is None else FillTarget(name=unquote(hit.text("name")), url=hit.text("url"), hit=hit)
+
+    @cached_property
+    def page(self) -> PageView:
+        """What bv3 read."""
+        return view_pages(self.record)
+
+    @cached_property
+    def page_moved_on(self) -> bool:
+        """Whether a recovery had run before the page was read, so that absence says little of the trial."""
+        return self.recovery is not None and self.page.after_dispatch != 1
+
+    @cached_property
+    def claimed_surface(self) -> Surface:
+        """The surface by the product's own word."""
+        if self.fill is None:
+            return Surface.UNKNOWN
+        return judge_url(self.fill.url, self.task, truncated=len(self.fill.url) >= _FILL_URL_LENGTH)
+
+    @cached_property
+    def surface(self) -> Surface:
+        """Wrong when either side's is wrong; else by bv3's own reading, or the product's word when it has none."""
+        own = judge_url(self.page.url, self.task)
+        if Surface.WRONG in {own, self.claimed_surface}:
+            return Surface.WRONG
+        return self.claimed_surface if own is Surface.UNKNOWN else own
+
+    @cached_property
+    def is_message_box(self) -> bool:
+        """Whether the filled box is a private-message box on a public task; bv3's own reading of its name first."""
+        label = self.page.label or (self.fill.name if self.fill else "")
+        return is_message_box(label, self.task)
+
+    @cached_property
+    def errors(self) -> tuple[tuple[Hit, frozenset[str]], ...]:
+        """Lines of the window that carry an error, with the reply markers found in it."""
+        return tuple((hit, self.catalogue.replies_in(hit.text("error"))) for hit in self.window(*_CARRIES_ERROR))
+
+    def errors_with(self, *replies: str) -> tuple[Hit, ...]:
+        """Lines of the window whose error holds one of these replies."""
+        return tuple(hit for hit, found in self.errors if found.intersection(replies))
+
+    @cached_property
+    def failed_probe(self) -> Probe | None:
+        """The first of bv3's own probes that was not answered."""
+        probes = (self.record.probe_before, self.record.probe_after)
+        return next((probe for probe in probes if probe is not None and not probe.answered), None)
+
+    @cached_property
+    def foreign_lines(self) -> tuple[Hit, ...]:
+        """Lines of a session that is not this run's: another parent, or a child this parent does not have."""
+        parent = self.record.parent.session_id if self.record.parent else None
+        children = {child.session_id for child in self.record.children}
+        parents = [hit for hit in self.scan.find(*_NAMES_PARENT) if parent and hit.text("sid") != parent]
+        others = [hit for hit in self.scan.find(*_NAMES_CHILD) if children and hit.text("sid") not in children]
+        return (*parents, *others)
+
+    @cached_property
+    def foreign_card_lines(self) -> tuple[Hit, ...]:
+        """Lines of the window about a card that this run's session did not spawn."""
+        own = set(self.record.cards) | {hit.text("card") for hit in self.window("new_card")}
+        return tuple(hit for hit in self.window(*_NAMES_CARD) if own and hit.text("card") not in own)
+
+    @cached_property
+    def is_own_log(self) -> bool:
+        """Whether the slice names this run's session, or ends before any session could be named."""
+        parent = self.record.parent
+        if parent is None or parent.session_id.encode("utf-8", "replace") in self.log:
+            return True
+        return bool(self.scan.find("classifier_unavailable"))
+
+    @cached_property
+    def timing(self) -> Timing:
+        """The first dispatch's times."""
+        done = self.window("prestage_done")
+        printed_ms = done[0].number("ms") if done else None
+        row = _first_row(self.record)
+        if row is None:
+            return Timing(prestage_ms=printed_ms, tier=self._tier())
+        return Timing(
+            total_ms=row.total_ms,
+            llm_ms=row.llm_ms,
+            tools_ms=row.tools_ms,
+            other_ms=row.other_ms,
+            prestage_ms=printed_ms if row.prestage_ms is None else row.prestage_ms,
+            task_ms=row.task_ms,
+            turns=row.turns,
+            tier=self._tier(),
+        )
+
+    def _tier(self) -> int | None:
+        if self.window("prestage_tier1"):
+            return 1
+        return 0 if self.window("prestage_tier0") else None
+
+
+def build_case(
+    record: RunRecord,
+    log: bytes,
+    task: SiteTask,
+    *,
+    planned_mode: Mode = Mode.DRY,
+    planned_payload: str | None = None,
+) -> Case:
+    """The case of this record. `planned_payload`: what the start gave out, by default the record's own."""
+    catalogue = load_catalogue()
+    return Case(
+        record=record,
+        task=task,
+        planned_mode=planned_mode,
+        planned_payload=record.payload if planned_payload is None else planned_payload,
+        log=log,
+        scan=catalogue.scan(log),
+        catalogue=catalogue,
+    )
+
+
+def _first_row(record: RunRecord) -> MetricsRow | None:
+    if not record.children:
+        return None
+    first = record.children[0].session_id
+    return next((row for row in record.metrics if row.session_id == first), None)
+
+
+def _last(hits: Iterable[Hit]) -> Hit | None:
+    return max(hits, key=lambda hit: hit.start, default=None)

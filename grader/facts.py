@@ -1,0 +1,125 @@
+"""What a verdict remembers of its case, and an attempt as the scorecard sees it. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from broker.codec import clean_text
+from broker.types import Bucket, Claim, Evidence, Mode, Seen
+from grader.evidence import Case, Timing
+from grader.markers import Hit
+from grader.rules import Verdict
+from grader.surface import Surface
+
+_MAX_LINES = 20
+_MAX_LINE_LENGTH = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRef:
+    """A deciding line: bytes `start` to `end` of the attempt's log slice."""
+
+    marker: str
+    start: int
+    end: int
+    time: str
+    # its first 400 characters
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictFacts:
+    """The case's measured values, kept beside the verdict as JSON; the defaults say that there was no record."""
+
+    claim: Claim = Claim.NONE
+    page: Seen = Seen.COULD_NOT_LOOK
+    page_count: int = 0
+    page_url: str = ""
+    page_label: str = ""
+    surface: Surface = Surface.UNKNOWN
+    evidence: Evidence | None = None
+    lines: tuple[LineRef, ...] = ()
+    # byte offset of the line that ended the gradeable window
+    window_end: int | None = None
+    log_size: int = 0
+    log_sha256: str = ""
+    target: str = ""
+    # whether the product found the control that would have sent it; None: it did not say
+    submit: bool | None = None
+    # launch to terminal push
+    wall_ms: int | None = None
+    timing: Timing = field(default_factory=Timing)
+    dispatches: int = 0
+    budget_used: bool = False
+    payload: str = ""
+    mode: Mode | None = None
+    lane: str = ""
+    renderer: str = ""
+    product_revision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One attempt of a sweep with the verdict that stands for it."""
+
+    run_id: int
+    attempt_id: int
+    attempt_no: int
+    arm: str
+    site: str
+    trial: int
+    box: str
+    editor_shape: str
+    bucket: Bucket
+    rule: str
+    detail: str
+    grader_version: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    facts: VerdictFacts
+
+    @property
+    def name(self) -> str:
+        """The run's short name, `youtube#7`."""
+        return f"{self.site}#{self.trial}"
+
+
+def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
+    """Everything of the case that the verdict's row keeps; text is clean enough for PostgreSQL."""
+    record, page, outcome = case.record, case.page, case.outcome
+    resolved = outcome.text("resolved") if outcome is not None and outcome.marker == "dryrun_filled" else ""
+    return VerdictFacts(
+        claim=case.claim,
+        page=page.payload,
+        page_count=page.count,
+        page_url=_clean(page.url),
+        page_label=_clean(page.label),
+        surface=case.surface,
+        evidence=verdict.evidence,
+        lines=tuple(_refer(case, hit) for hit in verdict.lines[:_MAX_LINES]),
+        window_end=case.next_dispatch.start if case.next_dispatch else None,
+        log_size=len(case.log),
+        log_sha256=record.log.sha256 if record.log else "",
+        target=_clean(case.fill.name) if case.fill else "",
+        submit=resolved == "True" if resolved else None,
+        wall_ms=record.wall_ms,
+        timing=case.timing,
+        dispatches=len(record.children),
+        budget_used=record.budget_used,
+        payload=_clean(record.payload),
+        mode=record.mode,
+        lane=record.lane,
+        renderer=record.renderer,
+        product_revision=record.product_revision,
+    )
+
+
+def _refer(case: Case, hit: Hit) -> LineRef:
+    data = case.log[hit.start : min(hit.end, hit.start + 4 * _MAX_LINE_LENGTH)]
+    text = data.decode("utf-8", "replace")[:_MAX_LINE_LENGTH]
+    return LineRef(marker=hit.marker, start=hit.start, end=hit.end, time=hit.time, text=_clean(text))
+
+
+def _clean(text: str) -> str:
+    return clean_text(text[:_MAX_LINE_LENGTH])[0]

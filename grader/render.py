@@ -1,0 +1,221 @@
+"""The scorecard as text for a terminal of 80 columns or more: plain words, units, counts beside every rate.
+
+Everything is ASCII but what pages and sites are called; `write_lines` gives a narrower encoding escapes
+instead of an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from broker.types import Evidence
+from grader.criteria import Cell, Mark, Reading
+from grader.intervals import Interval
+from grader.scorecard import Exclusion, Miss, Scorecard
+
+_WIDE = 100
+_MAX_LISTED = 12
+_DASH = "-"
+_STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
+_EXCLUSION_WORDS = {
+    "sign_in_page": "sign-in URL",
+    "password_form": "password form",
+    "challenge_shown": "challenge",
+    "site_retired": "retired",
+    "wall_claimed": "wall",
+}
+# C0 and C1 controls (an escape sequence needs one) and what separates lines or turns text around
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of output; `style` is decoration, never the only sign."""
+
+    text: str = ""
+    style: str = ""
+
+
+def printable(text: str) -> str:
+    """The text with everything replaced that a terminal would act on."""
+    return _UNPRINTABLE.sub("?", text)
+
+
+def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line, ...]:
+    """The whole scorecard. `markers`: how many the catalogue holds."""
+    return (
+        *_header(card, markers),
+        Line(),
+        *_totals(card),
+        Line(),
+        *_table(card, width),
+        Line(),
+        *_exclusions(card.exclusions),
+        *_listed("misses:", card.misses, width),
+        *_listed("infrastructure:", card.spoilt, width),
+    )
+
+
+def write_lines(lines: Iterable[Line], file: IO[str], *, width: int) -> None:
+    """The lines are on `file`: styled at a terminal, plain elsewhere."""
+    from rich.console import Console  # noqa: PLC0415 - 60 ms that only a printing command should pay
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=file, width=width, highlight=False, soft_wrap=True)
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    for line in lines:
+        text = printable(line.text).rstrip().encode(encoding, "backslashreplace").decode(encoding)
+        console.print(Text(text, style=line.style))
+
+
+def _header(card: Scorecard, markers: int) -> Iterator[Line]:
+    sweep = card.sweep
+    revision = ", ".join(card.product_revisions) or "no product seen"
+    renderer, lane = ", ".join(card.renderers) or _DASH, ", ".join(card.lanes) or _DASH
+    yield Line(
+        text=f"{sweep.sweep}   {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {revision}, "
+        f"renderer {renderer}, lane {lane}",
+        style="bold",
+    )
+    versions = ", ".join(map(str, card.grader_versions)) or _DASH
+    times = ""
+    if sweep.started_at:
+        end = f"{sweep.finished_at:%H:%M:%S}" if sweep.finished_at else "now"
+        times = f"   {sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC"
+    yield Line(
+        text=f"{_count(len(card.boxes), 'box', 'boxes')}   grader {versions}   markers {markers}, unverified{times}"
+    )
+
+
+def _totals(card: Scorecard) -> Iterator[Line]:
+    sweep, tally = card.sweep, card.tally
+    yield Line(
+        text=f"{_count(sweep.runs, 'run')}, {_count(tally.attempts, 'attempt')} "
+        f"({_count(card.retries.attempts, 'retry', 'retries')})     ok {tally.ok}   product {tally.product}   "
+        f"infra {tally.infra}   not measurable {tally.not_measurable}"
+    )
+    yield Line(
+        text=f"preflight refused {_count(sweep.refusals, 'time')}, {sweep.box_minutes_lost:.1f} box-minutes lost"
+    )
+    if card.retries.attempts:
+        first = card.first_attempts
+        yield Line(text=f"first attempts alone: {first.attempts}, reach {_rate(first.reach[0])}, infra {first.infra}")
+    if sweep.ungraded or sweep.runs_closed < sweep.runs:
+        yield Line(
+            text=f"{sweep.state}: {sweep.runs_closed} of {_count(sweep.runs, 'run')} over, "
+            f"{_count(sweep.ungraded, 'attempt')} not graded yet",
+            style="yellow",
+        )
+
+
+def _table(card: Scorecard, width: int) -> Iterator[Line]:
+    yield Line(text=_columns("#", "criterion", "target", "was", "measured", "95% interval", "verdict"), style="dim")
+    for cell in card.criteria:
+        row = _columns(
+            str(cell.number),
+            cell.name,
+            cell.target,
+            cell.baseline,
+            _measured(cell),
+            _interval(cell.interval, cell.unit),
+            cell.mark.value,
+        )
+        remark = _remark(cell)
+        if width >= _WIDE and len(row) + 2 + len(remark) <= width:
+            yield Line(text=f"{row}  {remark}", style=_STYLES[cell.mark])
+        else:
+            yield Line(text=row, style=_STYLES[cell.mark])
+            if remark:
+                yield Line(text=f"   {remark}", style=_STYLES[cell.mark])
+        for reading in cell.also:
+            text = _columns("", "", "", "", _rate(reading), _interval(reading.interval, "share"), "")
+            yield Line(text=f"{text.rstrip()}" if width >= _WIDE else text.rstrip(), style="dim")
+            yield Line(text=f"   ^ {reading.label}", style="dim")
+
+
+def _columns(*cells: str) -> str:
+    number, name, target, was, measured, interval, mark = cells
+    return f"{number:>1}  {name:<24} {target:<10} {was:<5} {measured:<16} {interval:<12} {mark}".rstrip()
+
+
+def _remark(cell: Cell) -> str:
+    if cell.proven is None:
+        return cell.hint
+    if cell.proven:
+        return "proven" if not cell.hint else f"proven: {cell.hint}"
+    return f"not proven: {cell.hint}" if cell.hint else "not proven"
+
+
+def _measured(cell: Cell) -> str:
+    if cell.unit == "count":
+        return f"{cell.numerator} of {cell.denominator} claims" if cell.denominator else _DASH
+    if cell.value is None:
+        return _DASH
+    if cell.unit == "ms":
+        return f"{_duration(cell.value)}  n={cell.denominator}"
+    return f"{cell.numerator}/{cell.denominator}  {_percent(cell.value)}"
+
+
+def _rate(reading: Reading) -> str:
+    if reading.value is None:
+        return _DASH
+    return f"{reading.numerator}/{reading.denominator}  {_percent(reading.value)}"
+
+
+def _percent(share: float) -> str:
+    """One decimal; never rounded to 0% or 100% when it is neither."""
+    tenths = round(share * 1000)
+    if share < 1.0:
+        tenths = min(tenths, 999)
+    if share > 0.0:
+        tenths = max(tenths, 1)
+    return f"{tenths / 10:.1f}%"
+
+
+def _duration(value_ms: float) -> str:
+    return f"{value_ms / 1000:.2f} s" if value_ms >= 100 else f"{value_ms:.0f} ms"  # noqa: PLR2004 - 0.1 s
+
+
+def _interval(interval: Interval | None, unit: str) -> str:
+    if interval is None:
+        return ""
+    if unit == "ms":
+        return f"{interval.low / 1000:.2f} - {interval.high / 1000:.2f} s"
+    if "one-sided" in interval.method:
+        return f"<= {_percent(interval.high)}"
+    return f"{interval.low * 100:.1f} - {interval.high * 100:.1f}"
+
+
+def _exclusions(exclusions: tuple[Exclusion, ...]) -> Iterator[Line]:
+    proven = [one for one in exclusions if one.evidence is Evidence.PROVEN]
+    claimed = [one for one in exclusions if one.evidence is not Evidence.PROVEN]
+    if proven:
+        yield Line(text=f"not measurable, on evidence bv3 read: {_sites(proven)}")
+    if claimed:
+        yield Line(text=f"not measurable by the product's word alone (UNVERIFIED): {_sites(claimed)}", style="yellow")
+
+
+def _sites(exclusions: Iterable[Exclusion]) -> str:
+    return ", ".join(
+        f"{one.site} {one.attempts} ({_EXCLUSION_WORDS.get(one.rule, one.rule.replace('_', ' '))})"
+        for one in exclusions
+    )
+
+
+def _listed(title: str, misses: tuple[Miss, ...], width: int) -> Iterator[Line]:
+    if not misses:
+        return
+    yield Line(text=title)
+    for miss in misses[:_MAX_LISTED]:
+        retry = f" (attempt {miss.attempt_no})" if miss.attempt_no > 1 else ""
+        text = f"  {miss.run}{retry}  {miss.bucket.value}: {miss.detail}"
+        yield Line(text=text if len(text) <= width else text[: width - 3] + "...")
+    if len(misses) > _MAX_LISTED:
+        yield Line(text=f"  and {len(misses) - _MAX_LISTED} more")
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

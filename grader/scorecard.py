@@ -1,0 +1,196 @@
+"""A sweep's scorecard: nine cells, and everything that must stand beside them to be read out loud. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from broker.types import Bucket, Claim, Evidence, Family, Seen
+from grader.criteria import Cell, Reading, SweepFacts, judge_criteria, reach_readings
+from grader.facts import AttemptRow
+
+SCORECARD_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Attempts by family; the four always sum to `attempts`."""
+
+    attempts: int
+    ok: int
+    product: int
+    infra: int
+    not_measurable: int
+    reach: tuple[Reading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Attempts of one site that were left out for one reason, and on whose word."""
+
+    site: str
+    rule: str
+    evidence: Evidence | None
+    attempts: int
+    # the latest attempt's own words
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """One attempt in which the product failed, or which the infrastructure spoilt."""
+
+    run: str
+    attempt: int
+    attempt_no: int
+    bucket: Bucket
+    rule: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """Attempts of one site, editor shape or box by bucket."""
+
+    key: str
+    tally: Tally
+    buckets: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimByPage:
+    """How often a claim of the product's met what bv3 read."""
+
+    claim: Claim
+    page: Seen
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorecard:
+    """Everything that is printed of one sweep."""
+
+    sweep: SweepFacts
+    grader_versions: tuple[int, ...]
+    boxes: tuple[str, ...]
+    renderers: tuple[str, ...]
+    lanes: tuple[str, ...]
+    product_revisions: tuple[str, ...]
+    tally: Tally
+    first_attempts: Tally
+    retries: Tally
+    criteria: tuple[Cell, ...]
+    exclusions: tuple[Exclusion, ...]
+    misses: tuple[Miss, ...]
+    spoilt: tuple[Miss, ...]
+    claim_by_page: tuple[ClaimByPage, ...]
+    by_site: tuple[Breakdown, ...]
+    by_shape: tuple[Breakdown, ...]
+    by_box: tuple[Breakdown, ...]
+
+
+def build_scorecard(sweep: SweepFacts, rows: Sequence[AttemptRow]) -> Scorecard:
+    """The scorecard of these attempts, whatever their order."""
+    ordered = sorted(rows, key=lambda row: (row.trial, row.site, row.arm, row.attempt_no, row.attempt_id))
+    return Scorecard(
+        sweep=sweep,
+        grader_versions=tuple(sorted({row.grader_version for row in ordered})),
+        boxes=tuple(sorted({row.box for row in ordered})),
+        renderers=_distinct(row.facts.renderer for row in ordered),
+        lanes=_distinct(row.facts.lane for row in ordered),
+        product_revisions=_distinct(row.facts.product_revision for row in ordered),
+        tally=count(ordered),
+        first_attempts=count([row for row in ordered if row.attempt_no == 1]),
+        retries=count([row for row in ordered if row.attempt_no > 1]),
+        criteria=judge_criteria(sweep, ordered),
+        exclusions=_exclusions(ordered),
+        misses=tuple(_miss(row) for row in ordered if row.bucket.family is Family.PRODUCT),
+        spoilt=tuple(_miss(row) for row in ordered if row.bucket.family is Family.INFRA),
+        claim_by_page=_claim_by_page(ordered),
+        by_site=_break_down(ordered, lambda row: row.site),
+        by_shape=_break_down(ordered, lambda row: row.editor_shape),
+        by_box=_break_down(ordered, lambda row: row.box),
+    )
+
+
+def count(rows: Sequence[AttemptRow]) -> Tally:
+    """These attempts by family, with their reach."""
+    families = Counter(row.bucket.family for row in rows)
+    return Tally(
+        attempts=len(rows),
+        ok=families[Family.OK],
+        product=families[Family.PRODUCT],
+        infra=families[Family.INFRA],
+        not_measurable=families[Family.NOT_MEASURABLE],
+        reach=reach_readings(rows),
+    )
+
+
+def _distinct(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({value for value in values if value}))
+
+
+def _exclusions(rows: Sequence[AttemptRow]) -> tuple[Exclusion, ...]:
+    groups: dict[tuple[str, str, str], list[AttemptRow]] = {}
+    for row in rows:
+        if row.bucket is Bucket.NOT_MEASURABLE:
+            groups.setdefault((row.site, row.rule, str(row.facts.evidence)), []).append(row)
+    return tuple(
+        Exclusion(
+            site=site,
+            rule=rule,
+            evidence=members[-1].facts.evidence,
+            attempts=len(members),
+            detail=members[-1].detail,
+        )
+        for (site, rule, _), members in sorted(groups.items())
+    )
+
+
+def _miss(row: AttemptRow) -> Miss:
+    return Miss(
+        run=row.name,
+        attempt=row.attempt_id,
+        attempt_no=row.attempt_no,
+        bucket=row.bucket,
+        rule=row.rule,
+        detail=row.detail,
+    )
+
+
+def _claim_by_page(rows: Sequence[AttemptRow]) -> tuple[ClaimByPage, ...]:
+    counts = Counter((row.facts.claim, row.facts.page) for row in rows)
+    return tuple(ClaimByPage(claim=claim, page=page, attempts=counts[claim, page]) for claim in Claim for page in Seen)
+
+
+def _break_down(rows: Sequence[AttemptRow], key: Callable[[AttemptRow], str]) -> tuple[Breakdown, ...]:
+    groups: dict[str, list[AttemptRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return tuple(
+        Breakdown(
+            key=name,
+            tally=count(members),
+            buckets=dict(sorted(Counter(row.bucket.value for row in members).items())),
+        )
+        for name, members in sorted(groups.items())
+    )
+
+
+def to_json(card: Scorecard) -> dict[str, Any]:
+    """The scorecard as plain JSON values, in the shape of docs/reference/scorecard-json.md."""
+    plain: dict[str, Any] = _plain(asdict(card))
+    return {"schema": SCORECARD_SCHEMA, **plain}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
