@@ -131,8 +131,8 @@ def _table(card: Scorecard, width: int) -> Iterator[Line]:
             if remark:
                 yield Line(text=f"   {remark}", style=_STYLES[cell.mark])
         for reading in cell.also:
-            text = _columns("", "", "", "", _rate(reading), _interval(reading.interval, "share"), "")
-            yield Line(text=f"{text.rstrip()}" if width >= _WIDE else text.rstrip(), style="dim")
+            counted = _columns("", "", "", "", _rate(reading), _interval(reading.interval, "share"), "")
+            yield Line(text=counted, style="dim")
             yield Line(text=f"   ^ {reading.label}", style="dim")
 
 
