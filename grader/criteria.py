@@ -224,7 +224,7 @@ def judge_write_time(_sweep: SweepFacts, rows: Rows) -> Cell:
         unit="ms",
         denominator=len(walls),
         interval=intervals.median_interval(walls),
-        hint="dry proxy, wall of ok runs; live rounds: plan c2",
+        hint="dry proxy: wall of ok runs; plan c2",
     )
 
 
@@ -266,7 +266,7 @@ def judge_other_ms(_sweep: SweepFacts, rows: Rows) -> Cell:
     ]
     return Cell(
         number=6,
-        name="other_ms against baseline",
+        name="other_ms vs baseline",
         target="-50%",
         baseline="-",
         value=intervals.median(times),

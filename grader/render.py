@@ -7,6 +7,7 @@ instead of an error.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
@@ -16,8 +17,10 @@ from grader.criteria import Cell, Mark, Reading
 from grader.intervals import Interval
 from grader.scorecard import Exclusion, Miss, Scorecard
 
-_WIDE = 100
+_NARROWEST = 80
 _MAX_LISTED = 12
+# times below this are shown in milliseconds
+_SHORT_MS = 100
 _DASH = "-"
 _STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
 _EXCLUSION_WORDS = {
@@ -45,8 +48,8 @@ def printable(text: str) -> str:
 
 
 def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line, ...]:
-    """The whole scorecard. `markers`: how many the catalogue holds."""
-    return (
+    """The whole scorecard, no line longer than `width`. `markers`: how many the catalogue holds."""
+    lines = (
         *_header(card, markers),
         Line(),
         *_totals(card),
@@ -57,6 +60,15 @@ def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line
         *_listed("misses:", card.misses, width),
         *_listed("infrastructure:", card.spoilt, width),
     )
+    return tuple(piece for line in lines for piece in _wrap(line, max(width, _NARROWEST)))
+
+
+def _wrap(line: Line, width: int) -> Iterator[Line]:
+    if len(line.text) <= width:
+        yield line
+        return
+    for text in textwrap.wrap(line.text, width, subsequent_indent="   ", break_on_hyphens=False):
+        yield Line(text=text, style=line.style)
 
 
 def write_lines(lines: Iterable[Line], file: IO[str], *, width: int) -> None:
@@ -124,7 +136,7 @@ def _table(card: Scorecard, width: int) -> Iterator[Line]:
             cell.mark.value,
         )
         remark = _remark(cell)
-        if width >= _WIDE and len(row) + 2 + len(remark) <= width:
+        if len(row) + 2 + len(remark) <= width:
             yield Line(text=f"{row}  {remark}", style=_STYLES[cell.mark])
         else:
             yield Line(text=row, style=_STYLES[cell.mark])
@@ -138,7 +150,7 @@ def _table(card: Scorecard, width: int) -> Iterator[Line]:
 
 def _columns(*cells: str) -> str:
     number, name, target, was, measured, interval, mark = cells
-    return f"{number:>1}  {name:<24} {target:<10} {was:<5} {measured:<16} {interval:<12} {mark}".rstrip()
+    return f"{number:>1} {name:<23} {target:<11} {was:<5} {measured:<15} {interval:<13} {mark}".rstrip()
 
 
 def _remark(cell: Cell) -> str:
@@ -176,13 +188,15 @@ def _percent(share: float) -> str:
 
 
 def _duration(value_ms: float) -> str:
-    return f"{value_ms / 1000:.2f} s" if value_ms >= 100 else f"{value_ms:.0f} ms"  # noqa: PLR2004 - 0.1 s
+    return f"{value_ms / 1000:.2f} s" if value_ms >= _SHORT_MS else f"{value_ms:.0f} ms"
 
 
 def _interval(interval: Interval | None, unit: str) -> str:
     if interval is None:
         return ""
     if unit == "ms":
+        if interval.high < _SHORT_MS:
+            return f"{interval.low:.0f} - {interval.high:.0f} ms"
         return f"{interval.low / 1000:.2f} - {interval.high / 1000:.2f} s"
     if "one-sided" in interval.method:
         return f"<= {_percent(interval.high)}"

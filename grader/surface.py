@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import re2
 
+from broker.codec import clean_text
 from broker.types import SiteTask
 
 _WEB = frozenset({"http", "https"})
@@ -49,7 +50,7 @@ class WebAddress:
 
 def parse_address(url: str) -> WebAddress | None:
     """Host and path of a web page's URL, read as a browser reads it; None for anything else."""
-    cleaned = url[:_MAX_URL].strip("".join(map(chr, range(33)))).replace("\\", "/")
+    cleaned = clean_text(url[:_MAX_URL])[0].strip("".join(map(chr, range(33)))).replace("\\", "/")
     cleaned = cleaned.translate({9: None, 10: None, 13: None})
     try:
         parts = urlsplit(cleaned)
@@ -87,7 +88,7 @@ def judge_url(url: str, task: SiteTask, *, truncated: bool = False) -> Surface:
 
 def is_message_box(label: str, task: SiteTask) -> bool:
     """Whether a box of this label is a private-message box where the task wanted something public."""
-    return task.visibility == "public" and _compiled(_MESSAGE_BOX).search(label[:200]) is not None
+    return task.visibility == "public" and _compiled(_MESSAGE_BOX).search(clean_text(label[:200])[0]) is not None
 
 
 def is_sign_in(url: str, task: SiteTask) -> bool:

@@ -1,0 +1,30 @@
+"""The reference pages name what there is, and nothing that is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from broker.types import Bucket
+from grader.criteria import Cell, Reading, SweepFacts
+from grader.rules import RULE_BOX_LOST, RULE_UNREADABLE, RULES
+from grader.scorecard import Breakdown, ClaimByPage, Exclusion, Miss, Scorecard, Tally
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+
+
+def test_every_bucket_and_every_rule_has_its_entry_in_order() -> None:
+    page = (REFERENCE / "buckets.md").read_text()
+    buckets, rules = page.split("## Rules, in order")
+    assert re.findall(r"^\| \w+ \| `(\w+)` \|", buckets, re.MULTILINE) == [bucket.value for bucket in Bucket]
+    assert re.findall(r"^\| `(\w+)` \|", rules, re.MULTILINE) == [rule.__name__ for rule in RULES]
+    assert f"`{RULE_BOX_LOST}`" in rules
+    assert f"`{RULE_UNREADABLE}`" in rules
+
+
+def test_every_name_of_the_json_form_is_documented() -> None:
+    page = (REFERENCE / "scorecard-json.md").read_text()
+    types = (Scorecard, SweepFacts, Cell, Reading, Tally, Exclusion, Miss, ClaimByPage, Breakdown)
+    names = {field.name for shape in types for field in dataclasses.fields(shape)}
+    assert {name for name in names if f"`{name}`" not in page} == set()
