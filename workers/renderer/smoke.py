@@ -25,6 +25,8 @@ def find_fault(chromium: str, arguments: Sequence[str], env: Mapping[str, str]) 
             browser = playwright.chromium.launch(
                 executable_path=chromium,
                 args=list(arguments),
+                # Playwright's default is no sandbox, whatever the arguments say.
+                chromium_sandbox="--no-sandbox" not in arguments,
                 env={**os.environ, **env},
                 timeout=TIMEOUT_MS,
             )
