@@ -13,10 +13,8 @@ from infra.bootstrap.place import Facts, Place, hold, read_json, write_json
 from infra.bootstrap.steps import EDITOR_BUNDLES, EDITOR_PACKAGES, ENVIRONMENT, NODE, PROJECT, Step
 
 
-def list_steps(place: Place) -> list[Step]:
-    """The steps of this clone, in order."""
-    editors = [EDITOR_PACKAGES, EDITOR_BUNDLES] if (place.editor_sources / "package.json").is_file() else []
-    return [ENVIRONMENT, PROJECT, NODE, *editors, BROWSER]
+# In the order in which they need one another.
+STEPS: tuple[Step, ...] = (ENVIRONMENT, PROJECT, NODE, EDITOR_PACKAGES, EDITOR_BUNDLES, BROWSER)
 
 
 def make_manifest(place: Place, facts: Mapping[str, Facts]) -> Facts:
@@ -37,7 +35,7 @@ def make_manifest(place: Place, facts: Mapping[str, Facts]) -> Facts:
 def is_done(place: Place) -> bool:
     """True if every step is done and still good, and the manifest says what they found."""
     facts: dict[str, Facts] = {}
-    for step in list_steps(place):
+    for step in STEPS:
         found = step.find_facts(place)
         if found is None:
             return False
@@ -56,7 +54,7 @@ def set_up(place: Place, *, is_again: bool = False, is_pip_wanted: bool = False)
             env = make_environment(os.environ, place.runtime / "home")
             os.makedirs(env["HOME"], exist_ok=True)  # noqa: PTH103 - the one line it takes
             setup = Setup(place=place, env=env, lock_fds=lock_fds, is_pip_wanted=is_pip_wanted)
-            run_steps(setup, list_steps(place), is_again=is_again)
+            run_steps(setup, STEPS, is_again=is_again)
             write_json(place.manifest, make_manifest(place, setup.facts))
     except OSError as error:
         hint = "the clone and BV3_RUNTIME must be writable, with 1.5 GB free, for the first set-up"

@@ -40,7 +40,7 @@ def test_program_that_shows_no_page_is_refused_in_one_line(manifest: dict[str, A
     tried = try_chromium("/bin/false", manifest)
 
     assert tried.returncode == 1
-    assert tried.stderr.startswith("Error: ")
+    assert tried.stderr.startswith("Error: BrowserType.launch: ")
     assert tried.stderr.count("\n") == 1
 
 
@@ -61,3 +61,13 @@ def test_set_up_without_a_network_names_what_could_not_be_had(tmp_path: Path) ->
     assert "the network could not be reached" in failed.stderr
     assert "hint: try again with a network" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_program_that_fails_to_start_is_quoted(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\necho 'libnss3.so: cannot open shared object file' >&2\nexit 127\n")
+    program.chmod(0o755)
+
+    tried = try_chromium(str(program), manifest)
+
+    assert "(libnss3.so: cannot open shared object file)" in tried.stderr

@@ -37,8 +37,15 @@ def find_fault(chromium: str, arguments: Sequence[str], env: Mapping[str, str]) 
             drawn = page.screenshot()
             browser.close()
     except Error as error:
-        return next((line for line in reversed(error.message.splitlines()) if "error" in line.lower()), error.message)
+        return tell_in_a_line(error.message)
     return "" if drawn != blank else "no text was drawn (no usable font)"
+
+
+def tell_in_a_line(message: str) -> str:
+    """What Playwright says, and the first thing that the browser itself has printed, if any."""
+    first, *others = message.splitlines()
+    printed = next((line.split("[err]", 1)[1].strip() for line in others if "[err]" in line), "")
+    return f"{first} ({printed})" if printed else first
 
 
 def main() -> None:
