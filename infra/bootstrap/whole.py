@@ -12,7 +12,6 @@ from infra.bootstrap.clients import CommandError, Setup, SetupError, make_enviro
 from infra.bootstrap.place import Facts, Place, hold, read_json, write_json
 from infra.bootstrap.steps import EDITOR_BUNDLES, EDITOR_PACKAGES, ENVIRONMENT, NODE, PROJECT, Step
 
-
 # In the order in which they need one another.
 STEPS: tuple[Step, ...] = (ENVIRONMENT, PROJECT, NODE, EDITOR_PACKAGES, EDITOR_BUNDLES, BROWSER)
 

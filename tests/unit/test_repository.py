@@ -68,7 +68,7 @@ def test_every_required_package_is_pinned_and_hashed(name: str) -> None:
 
 def test_the_compose_file_is_valid() -> None:
     program = Path(sys.executable).with_name("check-jsonschema")
-    command = [program, "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]
+    command = [str(program), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
