@@ -105,9 +105,7 @@ def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Pat
             command, env=environment, capture_output=True, text=True, timeout=BUNDLE_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ReferenceFailure(
-            f"esbuild did not run: {error}", hint=f"is {node} a Node 18 or newer?"
-        ) from error
+        raise ReferenceFailure(f"esbuild did not run: {error}", hint=f"is {node} a Node 18 or newer?") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise ReferenceFailure(
@@ -128,9 +126,7 @@ def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Pat
     required=True,
     help="the node executable",
 )
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder for the bundles"
-)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="folder for the bundles")
 def command(npm: Path, node: Path, out: Path) -> None:
     """Bundle the editor libraries that the reference sites load."""
     try:

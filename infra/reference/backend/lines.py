@@ -35,9 +35,7 @@ AUTH_REFUSED = Line(
     template="auth: rejecting {method} {path} (origin={origin}, no valid token)",
 )
 STARTING = Line(logger="backend.apps.agents.agents", template="Agents sub-app starting")
-RESTORED = Line(
-    logger="backend.apps.agents.manager.session.SessionPersistence", template="Restored {count} session(s)"
-)
+RESTORED = Line(logger="backend.apps.agents.manager.session.SessionPersistence", template="Restored {count} session(s)")
 DELETED = Line(
     logger="backend.apps.agents.manager.session.SessionLifecycle",
     template="Session {session} permanently deleted",
@@ -69,18 +67,14 @@ UNCLASSIFIED = Line(
     level=logging.WARNING,
     template="[browser-fast-path] classifier unavailable, normal path: {error}",
 )
-DISPATCHED = Line(
-    logger=_RUN, template="[browser-fast-path] direct dispatch for session {session} ({verdict})"
-)
+DISPATCHED = Line(logger=_RUN, template="[browser-fast-path] direct dispatch for session {session} ({verdict})")
 ENTRY = Line(logger=_RUN, template="[browser-cold] brief entry url for {session}: {url}")
 SEND_ZONE = Line(
     logger=_RUN,
     template="[browser-fast-path] send-zone failure for {session}; payload probe before any retry",
 )
 SEND_PROBE = Line(logger=_RUN, template="[browser-fast-path] send-probe verdict={verdict} for {session}")
-RECOVERY = Line(
-    logger=_RUN, template="[browser-fast-path] first dispatch failed for {session}; one recovery dispatch"
-)
+RECOVERY = Line(logger=_RUN, template="[browser-fast-path] first dispatch failed for {session}; one recovery dispatch")
 DONE = Line(
     logger=_RUN,
     template="[browser-fast-path] session {session} done: path={path} reply={chars}ch in {ms}ms",
@@ -96,9 +90,7 @@ CARD_REUSED = Line(
     logger=_AGENT,
     template="[browser-agent] reusing same-host card {card} instead of stacking another webview",
 )
-SPAWN_ACK = Line(
-    logger=_AGENT, template="[browser-spawn-ack] {card} rebroadcast after silent mount; alive={alive}"
-)
+SPAWN_ACK = Line(logger=_AGENT, template="[browser-spawn-ack] {card} rebroadcast after silent mount; alive={alive}")
 MOUNTED = Line(logger=_AGENT, template="[browser-cold] mount poll {ms}ms for {card}")
 SLOW = Line(logger=_AGENT, template="[browser-slow] {tool} took {ms}ms{gate} -> {card}")
 ACTION = Line(logger=_AGENT, template="[browser-action] {tool}: {summary}  -> {card}")
@@ -110,9 +102,7 @@ DEAD_CARD = Line(
 )
 PRESTAGE_OUTER = Line(logger=_AGENT, template="[browser-prestage] outer skip ({error})")
 SEND_OUTER = Line(logger=_AGENT, template="[browser-sendscript] outer skip ({kind}: {error})")
-REPLAY_CHECK = Line(
-    logger=_AGENT, template="[browser-skills] dispatch replay check: host={host!r} removal=False"
-)
+REPLAY_CHECK = Line(logger=_AGENT, template="[browser-skills] dispatch replay check: host={host!r} removal=False")
 NO_SKILL = Line(logger=_AGENT, template="[browser-skills] no skill for host={host!r} after 0 turn(s)")
 DRY_REPORT = Line(
     logger=_AGENT,
@@ -141,8 +131,7 @@ OUTPUT = Line(
 )
 RECORD_GATE = Line(
     logger=_AGENT,
-    template="[browser-skills] record gate: honest=False informational=False removal=False "
-    "unconfirmed_send=True",
+    template="[browser-skills] record gate: honest=False informational=False removal=False unconfirmed_send=True",
 )
 TASK = Line(
     logger=_METRICS,
@@ -153,23 +142,16 @@ TASK = Line(
 PRESTAGE_START = Line(logger=_PRESTAGE, template="[browser-prestage] start url={url}")
 PRESTAGE_TIER0 = Line(
     logger=_PRESTAGE,
-    template="[browser-prestage] READY tier-0 in {ms}ms: a composer is already on the page, "
-    "no aux call needed",
+    template="[browser-prestage] READY tier-0 in {ms}ms: a composer is already on the page, no aux call needed",
 )
-PRESTAGE_COMPOSE = Line(
-    logger=_PRESTAGE, template="[browser-prestage] compose entry {url} reached a composer"
-)
+PRESTAGE_COMPOSE = Line(logger=_PRESTAGE, template="[browser-prestage] compose entry {url} reached a composer")
 PRESTAGE_TIER1 = Line(logger=_PRESTAGE, template="[browser-prestage] tier-1: first {thing} is {href}")
 PRESTAGE_STEP = Line(
     logger=_PRESTAGE,
     template="[browser-prestage] step {step} plan: perceive={perceive}ms aux={aux}ms reply={reply!r}",
 )
-PRESTAGE_REPEATED = Line(
-    logger=_PRESTAGE, template="[browser-prestage] repeated step {verb} {target!r}; stopping"
-)
-PRESTAGE_UNSETTLED = Line(
-    logger=_PRESTAGE, template="[browser-prestage] nav {url} did not settle; stopping unstaged"
-)
+PRESTAGE_REPEATED = Line(logger=_PRESTAGE, template="[browser-prestage] repeated step {verb} {target!r}; stopping")
+PRESTAGE_UNSETTLED = Line(logger=_PRESTAGE, template="[browser-prestage] nav {url} did not settle; stopping unstaged")
 PRESTAGE_READY = Line(logger=_PRESTAGE, template="[browser-prestage] READY after {steps} step(s): {reason}")
 PRESTAGE_DONE = Line(logger=_PRESTAGE, template="[browser-prestage] done: steps={steps} url={url} in {ms}ms")
 PRESTAGE_SKIPPED = Line(logger=_PRESTAGE, template="[browser-prestage] skipped ({error})")
@@ -185,13 +167,9 @@ STRUCTURAL = Line(
     template="[browser-sendscript] structural composer role={role!r} score={score} nearSubmit={near} "
     "reveals={reveals} fillMode={mode} filled+verified",
 )
-NOT_STRUCTURAL = Line(
-    logger=_SEND, template="[browser-sendscript] structural finder: no usable composer ({reply})"
-)
+NOT_STRUCTURAL = Line(logger=_SEND, template="[browser-sendscript] structural finder: no usable composer ({reply})")
 DECLINED = Line(logger=_SEND, template="[browser-sendscript] decline: {reason}")
-FILL_ERRORED = Line(
-    logger=_SEND, template="[browser-sendscript] fill errored ({error}); handing to model untouched"
-)
+FILL_ERRORED = Line(logger=_SEND, template="[browser-sendscript] fill errored ({error}); handing to model untouched")
 FILL_UNSEEN = Line(logger=_SEND, template="[browser-sendscript] fill not seen committed; aborting pre-click")
 DRYRUN = Line(
     logger=_SEND,
@@ -220,9 +198,7 @@ class _MaskToken(logging.Filter):
 def start_logging(token: str) -> None:
     """Send ``backend`` lines to stderr in the product's format, and mask the token in all of them."""
     handler = logging.StreamHandler()
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", datefmt="%H:%M:%S")
-    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", datefmt="%H:%M:%S"))
     handler.addFilter(_MaskToken(token))
     logger = logging.getLogger("backend")
     logger.handlers[:] = [handler]

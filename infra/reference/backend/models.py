@@ -9,9 +9,7 @@ CALL_LIMIT_S = 8.0
 NOT_CONFIGURED = (
     "No AI provider configured for auxiliary LLM call. Add an API key or connect a subscription in Settings."
 )
-NOT_CONNECTED = (
-    "No AI provider connected for auxiliary LLM call. Connect at least one subscription in Settings."
-)
+NOT_CONNECTED = "No AI provider connected for auxiliary LLM call. Connect at least one subscription in Settings."
 
 
 class ModelUnavailableError(Exception):

@@ -115,9 +115,7 @@ class Turns:
         """The product's tool preflight: it expects JSON, and nothing depends on it."""
         try:
             json.loads(
-                await self._services.models.ask(
-                    system=PREFLIGHT_SYSTEM, user=prompt, max_tokens=PREFLIGHT_TOKENS
-                )
+                await self._services.models.ask(system=PREFLIGHT_SYSTEM, user=prompt, max_tokens=PREFLIGHT_TOKENS)
             )
         except (ValueError, ModelUnavailableError) as error:
             lines.PREFLIGHT.log(error=f"{type(error).__name__}: {error}")
@@ -126,9 +124,7 @@ class Turns:
         """The normal path, reduced to one model reply."""
         models = self._services.models
         if not await models.is_up():
-            why = (
-                f"Error: 9Router is not running; cannot use {session.model}. Start the router and try again."
-            )
+            why = f"Error: 9Router is not running; cannot use {session.model}. Start the router and try again."
             self._fail(session, why)
             return
         try:

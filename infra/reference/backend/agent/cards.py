@@ -50,9 +50,7 @@ def drop_card(services: Services, parent: Session, card: Card) -> None:
     """Take a dead card away, from the layout and from the renderer."""
     dashboard_id = str(parent.dashboard_id)
     services.dashboards.drop_card(dashboard_id, card.id)
-    services.hub.broadcast(
-        "dashboard:browser_card_evict", {"dashboard_id": dashboard_id, "browser_id": card.id}
-    )
+    services.hub.broadcast("dashboard:browser_card_evict", {"dashboard_id": dashboard_id, "browser_id": card.id})
 
 
 def _is_reusable(services: Services, parent: Session, card: dict[str, Any], entry: str) -> bool:

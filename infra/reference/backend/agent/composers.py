@@ -41,9 +41,7 @@ _NOUNS: dict[Kind, re.Pattern[str]] = {
     "message": re.compile(r"\bmessages?\b|\bdm\b", re.IGNORECASE),
     "chat": re.compile(r"\bchat\b", re.IGNORECASE),
 }
-_SEND = re.compile(
-    r"(?:send(?: now| message)?|post(?: all)?|tweet|reply|publish|comment|share)", re.IGNORECASE
-)
+_SEND = re.compile(r"(?:send(?: now| message)?|post(?: all)?|tweet|reply|publish|comment|share)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,9 +167,7 @@ def _close_child(
     )
     lines.GHOST.log(child=child.id)
     lines.BATCHING.log(child=child.id)
-    lines.TIME.log(
-        child=child.id, wall=row.total_ms, tools=row.tools_ms, other=max(0, row.total_ms - row.tools_ms)
-    )
+    lines.TIME.log(child=child.id, wall=row.total_ms, tools=row.tools_ms, other=max(0, row.total_ms - row.tools_ms))
     lines.OUTPUT.log(child=child.id)
     services.metrics.add(row)
     lines.TASK.log(status=row.status, ms=row.total_ms, tools=sum(row.tiers.values()))

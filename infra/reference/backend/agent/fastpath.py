@@ -25,9 +25,7 @@ _UNCONFIRMED = (
     "The text was put into the composer, and that is as far as I can tell: I saw no confirmation that it "
     "went out. Please look at the page before you rely on it or ask me to try again."
 )
-_FAILED = (
-    "I tried twice and could not finish this in the browser. Nothing is confirmed; please check the page."
-)
+_FAILED = "I tried twice and could not finish this in the browser. Nothing is confirmed; please check the page."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +39,7 @@ class _Ending:
 async def run_fast_path(services: Services, parent: Session, prompt: str, brief: Brief, entry: str) -> None:
     """Run a browser task to the parent's reply; its truth row is written before the parent ends."""
     started = time.monotonic()
-    call = parent.add_message(
-        "tool_call", {"id": f"toolu_{new_id()[:24]}", "tool": TOOL, "input": {"task": prompt}}
-    )
+    call = parent.add_message("tool_call", {"id": f"toolu_{new_id()[:24]}", "tool": TOOL, "input": {"task": prompt}})
     services.hub.push_message(parent, call)
     first, ending = await _dispatch(services, parent, prompt, brief, entry)
     await _tell_truth(services, parent, prompt, entry, first)
@@ -100,9 +96,7 @@ async def _again(services: Services, order: Order, entry: str) -> Outcome | None
     return None if card is None else await run_dispatch(services, replace(order, card=card))
 
 
-async def _tell_truth(
-    services: Services, parent: Session, prompt: str, entry: str, first: Outcome | None
-) -> None:
+async def _tell_truth(services: Services, parent: Session, prompt: str, entry: str, first: Outcome | None) -> None:
     task: Task = read_task(prompt)
     await services.truth.add(
         Run(

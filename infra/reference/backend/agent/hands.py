@@ -100,14 +100,11 @@ class Hands:
 
     async def navigate(self, url: str) -> Reply:
         """Load an address; the reply's own words say nothing about where the page ended."""
-        lines.ACTION.log(tool=_TOOLS["navigate"], summary=url, card=self.card)
         return await self._run("navigate", {"url": url})
 
     async def find_composer(self, fill: str | None) -> Reply:
         """Look for a composer by structure, revealing what hides it; fill it when a text is given."""
-        return await self._run(
-            "find_composer", {"reveal": True} if fill is None else {"reveal": True, "fill": fill}
-        )
+        return await self._run("find_composer", {"reveal": True} if fill is None else {"reveal": True, "fill": fill})
 
     async def evaluate(self, expression: str) -> str:
         """The value of an expression as text; empty after an error."""

@@ -53,9 +53,7 @@ async def prestage(hands: Hands, models: Models, task: Task, *, start_url: str |
     started = time.monotonic()
     lines.PRESTAGE_START.log(url=start_url or "(none)")
     opens_first = bool(start_url and task.first)
-    view = await hands.settle(
-        lambda seen: bool(find_wall(seen)) or _offers(seen, task, composer_only=opens_first)
-    )
+    view = await hands.settle(lambda seen: bool(find_wall(seen)) or _offers(seen, task, composer_only=opens_first))
     stage = Stage(task=task, view=view)
     if choose(view.elements, task).composer:
         lines.PRESTAGE_TIER0.log(ms=_ms(started))
@@ -71,9 +69,7 @@ async def _approach(hands: Hands, models: Models, stage: Stage, *, start_url: st
         await _open_first(hands, stage)
     if stage.steps and _offers(stage.view, stage.task):
         choice = choose(stage.view.elements, stage.task)
-        lines.PRESTAGE_READY.log(
-            steps=stage.steps, reason="composer visible" if choice.composer else "opener visible"
-        )
+        lines.PRESTAGE_READY.log(steps=stage.steps, reason="composer visible" if choice.composer else "opener visible")
         return
     try:
         await _follow_router(hands, models, stage)

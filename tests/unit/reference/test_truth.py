@@ -1,0 +1,66 @@
+"""What an all-knowing judge says of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from infra.reference.sites.catalogue import find_site, load_sites
+from infra.reference.truth import Page, Run, judge
+
+RUN = Run(session_id="s", entry="https://x.com/", payload="words here", end="filled", card="browser-1", lost=False)
+PAGE = Page(url="https://x.com/home", intended=1, elsewhere=0, element="div")
+
+
+def test_there_are_nine_sites_and_three_of_them_can_not_be_measured() -> None:
+    sites = load_sites()
+    assert len(sites) == 9
+    unmeasurable = {site.name: site.truth.not_measurable for site in sites if site.truth.not_measurable}
+    assert unmeasurable == {"gmail": "sign_in_url", "substack": "password_form", "tiktok": "challenge"}
+
+
+@pytest.mark.parametrize(
+    ("page", "bucket"),
+    [
+        (PAGE, "ok"),
+        (replace(PAGE, intended=0), "product_unverified_fill"),
+        (replace(PAGE, intended=2), "product_unverified_fill"),
+        (replace(PAGE, elsewhere=1), "product_unverified_fill"),
+        (replace(PAGE, intended=0, elsewhere=1), "product_wrong_surface"),
+        (replace(PAGE, url="https://x.com/i/lists"), "product_wrong_surface"),
+        (replace(PAGE, url="https://netflix.com/home"), "product_wrong_surface"),
+        (None, "product_unconfirmed"),
+    ],
+)
+def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None, bucket: str) -> None:
+    assert judge(RUN, find_site("x.com"), page) == bucket
+
+
+@pytest.mark.parametrize(
+    ("end", "bucket"),
+    [("declined", "product_no_composer"), ("fill_died", "product_fill_died"), (None, "product_no_composer")],
+)
+def test_without_a_claim_the_end_of_the_first_dispatch_decides(end: str | None, bucket: str) -> None:
+    assert judge(replace(RUN, end=end), find_site("x.com"), PAGE) == bucket
+
+
+def test_a_lost_renderer_is_infrastructure_whatever_was_claimed() -> None:
+    assert judge(replace(RUN, lost=True), find_site("x.com"), PAGE) == "infra_browser"
+    assert judge(replace(RUN, lost=True, card=None), find_site("x.com"), None) == "infra_no_renderer"
+
+
+def test_a_site_that_can_not_be_measured_is_so_even_after_a_claim() -> None:
+    assert judge(RUN, find_site("mail.google.com"), PAGE) == "not_measurable"
+
+
+def test_an_unknown_host_has_no_truth() -> None:
+    assert judge(RUN, find_site("nobody.example"), PAGE) is None
+
+
+def test_hosts_are_matched_whole() -> None:
+    assert find_site("netflix.com") is None
+    assert find_site("x.com.evil.example") is None
+    site = find_site("WWW.Reddit.com")
+    assert site is not None
+    assert site.name == "reddit"
