@@ -271,7 +271,7 @@ class FakeRenderer:
             socket.send(json.dumps({"event": "browser:result", "data": result}))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def render() -> type[FakeRenderer]:
     """A renderer without a browser: ``with render(double) as renderer``."""
     return FakeRenderer
@@ -372,6 +372,31 @@ def sites(
         assert process.stop() == 0
 
 
+@pytest.fixture(scope="session")
+def start_renderer(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Process]]:
+    """Attach the Playwright renderer to a double, with the sites behind its browser; returns once it is ready."""
+    started: list[Process] = []
+
+    def start(double: Double, sites: Sites) -> Process:
+        folder = tmp_path_factory.mktemp("renderer")
+        ready = folder / "ready"
+        command = ["-m", "workers.renderer", "--backend", f"http://127.0.0.1:{double.port}"]
+        command += ["--token-file", str(double.data_root / "auth.token"), "--dashboard-id", double.dashboard]
+        command += ["--chromium", runtime.chromium, *(f"--chromium-arg={argument}" for argument in runtime.chromium_args)]
+        command += ["--host-map", sites.host_map, "--ignore-certificate-errors", "--ready-file", str(ready)]
+        started.append(Process(command, folder / "renderer.log", **runtime.environment))
+        end = time.monotonic() + LIMIT_S
+        while not ready.exists():
+            assert started[-1].popen.poll() is None, started[-1].output
+            assert time.monotonic() < end, started[-1].output
+            time.sleep(0.03)
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.stop()
+
+
 # -- Log lines ---------------------------------------------------------------------------------------
 
 _PREFIX = re.compile(r"^\d\d:\d\d:\d\d [A-Z] ([\w.]+): (.*)$")
@@ -411,3 +436,9 @@ def read_templates(text: str) -> list[str]:
 def templates() -> Callable[[str], list[str]]:
     """The order of a log's lines, without what changes from run to run."""
     return read_templates
+
+
+@pytest.fixture(scope="session")
+def captured() -> Callable[[str], list[str]]:
+    """The order of lines of one shape, as captured in ``lines/``."""
+    return lambda name: (Path(__file__).parent / "lines" / f"{name}.txt").read_text().splitlines()
