@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -231,12 +231,14 @@ class FakeRenderer:
     double: Double
     # Called for each command before it is answered; True means: give no answer.
     swallow: Callable[[Frame], bool] = lambda _: False
+    # The action at which the renderer goes away.
+    dies_at: str = ""
     pages: dict[str, Page] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
     on_frame: Callable[[Frame], None] = lambda _: None
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def __enter__(self) -> FakeRenderer:
+    def __enter__(self) -> Self:
         socket = self._open.enter_context(self.double.socket("/ws/dashboard"))
         thread = threading.Thread(target=self._serve, args=(socket,), daemon=True)
         thread.start()
@@ -263,6 +265,8 @@ class FakeRenderer:
         if frame["event"] == "dashboard:browser_card_added":
             card = data["browser_card"]
             self.pages[card["browser_id"]] = Page(url=card["url"])
+        elif data.get("action") == self.dies_at:
+            socket.close()
         elif frame["event"] == "browser:command" and not self.swallow(data):
             page = self.pages.get(data["browser_id"])
             missing = f"Browser card '{data['browser_id']}' not found or not an Electron webview"
@@ -351,14 +355,14 @@ class Sites:
 
     def posts(self, host: str) -> list[Frame]:
         """What was really posted on a host."""
-        answer = httpx.get(f"http://127.0.0.1:{self.http_port}/reference/posts", headers={"host": host}, trust_env=False)
+        answer = httpx.get(
+            f"http://127.0.0.1:{self.http_port}/reference/posts", headers={"host": host}, trust_env=False
+        )
         return list(answer.json()["posts"])
 
 
 @pytest.fixture(scope="session")
-def sites(
-    runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
+def sites(runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     """The nine sites, http and https."""
     folder = tmp_path_factory.mktemp("sites")
     http_port, https_port = free_port(), free_port()
@@ -382,7 +386,11 @@ def start_renderer(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -
         ready = folder / "ready"
         command = ["-m", "workers.renderer", "--backend", f"http://127.0.0.1:{double.port}"]
         command += ["--token-file", str(double.data_root / "auth.token"), "--dashboard-id", double.dashboard]
-        command += ["--chromium", runtime.chromium, *(f"--chromium-arg={argument}" for argument in runtime.chromium_args)]
+        command += [
+            "--chromium",
+            runtime.chromium,
+            *(f"--chromium-arg={argument}" for argument in runtime.chromium_args),
+        ]
         command += ["--host-map", sites.host_map, "--ignore-certificate-errors", "--ready-file", str(ready)]
         started.append(Process(command, folder / "renderer.log", **runtime.environment))
         end = time.monotonic() + LIMIT_S

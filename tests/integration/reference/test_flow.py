@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,11 @@ class Seen:
 @pytest.fixture(scope="module")
 def stack(
     start_double: Callable[..., Any], sites: Any, start_renderer: Callable[..., Any]
-) -> Iterator[tuple[Any, Any, psutil.Process]]:
+) -> tuple[Any, Any, psutil.Process]:
     """A double with a renderer attached, and the sites behind its browser."""
     double = start_double()
     renderer = start_renderer(double, sites)
-    yield double, sites, psutil.Process(renderer.popen.pid)
+    return double, sites, psutil.Process(renderer.popen.pid)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,9 @@ def test_every_line_has_the_products_form(seen: dict[str, Seen]) -> None:
     form = re.compile(r"\d\d:\d\d:\d\d [IW] backend\.[\w.]+: .+|INFO:     .+")
     lines = [line for run in seen.values() for line in run.log.splitlines()]
     assert [line for line in lines if not form.fullmatch(line)] == []
-    assert any(re.fullmatch(r'INFO:     127\.0\.0\.1:\d+ - "POST /api/agents/launch HTTP/1.1" 200 OK', x) for x in lines)
+    assert any(
+        re.fullmatch(r'INFO:     127\.0\.0\.1:\d+ - "POST /api/agents/launch HTTP/1.1" 200 OK', x) for x in lines
+    )
 
 
 def test_nothing_was_posted_anywhere(seen: dict[str, Seen], stack: tuple[Any, Any, psutil.Process]) -> None:

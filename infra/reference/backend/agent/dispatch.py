@@ -74,7 +74,8 @@ async def run_dispatch(services: Services, order: Order) -> Outcome:
     else:
         script = _make_script(hands, order, stage)
         end = await _run_script(script, stage.view)
-        await hands.screenshot()
+        if not hands.lost:
+            await hands.screenshot()
     task_ms = round((time.monotonic() - started) * 1000)
     _close_child(services, order, child, hands.meter, prestage_ms=prestage_ms, task_ms=task_ms)
     return Outcome(

@@ -1,0 +1,44 @@
+"""Bundling the editors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.reference.build import EDITORS
+
+ROOT = Path(__file__).parents[3]
+
+
+def _build(npm: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "infra.reference.build", "--npm", str(npm), "--node", sys.executable]
+    return subprocess.run([*command, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_folder_without_packages_is_named_with_what_helps(tmp_path: Path) -> None:
+    done = _build(tmp_path, tmp_path / "out")
+    assert done.returncode == 1
+    assert f"error: no esbuild under {tmp_path}" in done.stderr
+    assert "hint: run npm ci --ignore-scripts" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refusal_of_the_bundler_leaves_no_half_made_bundle(tmp_path: Path) -> None:
+    bundler = tmp_path / "node_modules" / "esbuild" / "bin" / "esbuild"
+    bundler.parent.mkdir(parents=True)
+    bundler.write_text("import sys\nsys.exit('no such package: draft-js')\n")
+    done = _build(tmp_path, tmp_path / "out")
+    assert done.returncode == 1
+    assert "error: bundling draft.jsx failed: no such package: draft-js" in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_packages_are_pinned_and_no_registry_is_named() -> None:
+    wanted = json.loads((EDITORS / "package.json").read_text())["dependencies"]
+    lock = json.loads((EDITORS / "package-lock.json").read_text())
+    assert all(version[0].isdigit() for version in wanted.values())
+    assert {name: lock["packages"][f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert all("resolved" not in package for package in lock["packages"].values())
+    assert all("integrity" in package for name, package in lock["packages"].items() if name)
