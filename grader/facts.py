@@ -78,6 +78,8 @@ class AttemptRow:
     started_at: datetime | None
     finished_at: datetime | None
     facts: VerdictFacts
+    # the stored record that was judged; None: the attempt left none
+    record_id: int | None = None
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from typing import IO
 
 from broker.types import Evidence
 from grader.criteria import Cell, Mark, Reading
+from grader.facts import AttemptRow, VerdictFacts
 from grader.intervals import Interval
 from grader.scorecard import Exclusion, Miss, Scorecard
 
@@ -229,6 +230,46 @@ def _listed(title: str, misses: tuple[Miss, ...], width: int) -> Iterator[Line]:
         yield Line(text=text if len(text) <= width else text[: width - 3] + "...")
     if len(misses) > _MAX_LISTED:
         yield Line(text=f"  and {len(misses) - _MAX_LISTED} more")
+
+
+def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ...]:
+    """One attempt: the verdict in a sentence, both sides, the lines that decided with their bytes."""
+    facts, timing = row.facts, row.facts.timing
+    evidence = f" {facts.evidence.value}" if facts.evidence else ""
+    lines = [
+        Line(text=f"{sweep} {row.name}   attempt {row.attempt_no} (id {row.attempt_id}) on {row.box}", style="bold"),
+        Line(text=f"{row.bucket.value}{evidence}: {row.detail}"),
+        Line(text=f"rule {row.rule}, grader {row.grader_version} (docs/reference/buckets.md)"),
+        Line(),
+        Line(text=f"the product claims {facts.claim.value}" + (f", into '{facts.target}'" if facts.target else "")),
+        *(Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines),
+        Line(text=_window(facts)),
+        Line(text=f"bv3 read the payload: {facts.page.value.replace('_', ' ')}, {_count(facts.page_count, 'time')}"),
+        Line(text=f"  url {facts.page_url or _DASH}   box '{facts.page_label}'   surface {facts.surface.value}"),
+        Line(),
+        Line(
+            text="  ".join(
+                f"{name} {_DASH if value is None else f'{value} ms'}"
+                for name, value in (
+                    ("wall", facts.wall_ms),
+                    ("total", timing.total_ms),
+                    ("llm", timing.llm_ms),
+                    ("tools", timing.tools_ms),
+                    ("other", timing.other_ms),
+                    ("prestage", timing.prestage_ms),
+                )
+            )
+        ),
+        Line(text=f"payload '{facts.payload}'   {facts.product_revision or _DASH}"),
+        Line(),
+    ]
+    return tuple(piece for line in lines for piece in _wrap(line, max(width, _NARROWEST)))
+
+
+def _window(facts: VerdictFacts) -> str:
+    if facts.window_end is None:
+        return f"  the window is the whole slice, {facts.log_size} bytes; one dispatch"
+    return f"  the window ends at byte {facts.window_end} of {facts.log_size}, where the next dispatch begins"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from broker.codec import from_json
 from broker.publish import join_evidence
 from broker.store.tables import box_notes, evidence, evidence_chunks, record_evidence, records, verdicts
-from broker.types import Bucket, RunRecord, SiteTask
+from broker.types import Bucket, Mode, RunRecord, SiteTask
 
 # What a record's arrival can come to.
 SaveStatus = Literal["stored", "again", "duplicate", "late", "unreadable", "missing_evidence", "unknown", "bad_nonce"]
@@ -38,6 +38,8 @@ class PendingRecord:
     standing: str
     raw: bytes
     tries: int
+    # what the sweep planned and the start gave out, to be set against what the record says
+    mode: Mode
     payload: str
     task: SiteTask
 
@@ -204,16 +206,23 @@ def _note(connection: sa.Connection, box: str, kind: str, sha256: str) -> None:
         connection.execute(insert(box_notes).values(box=box, kind=kind, sha256=sha256).on_conflict_do_nothing())
 
 
-def pending(connection: sa.Connection, *, grader_version: int, limit: int) -> tuple[PendingRecord, ...]:
-    """Stored records without a verdict of this version, fewest tries first, then oldest."""
+def pending(
+    connection: sa.Connection, *, grader_version: int, limit: int, max_tries: int | None = None
+) -> tuple[PendingRecord, ...]:
+    """Stored records without a verdict of this version, fewest tries first, then oldest.
+
+    With `max_tries`, without those on which grading has failed so often.
+    """
     rows = connection.execute(
         sa.text(
-            "select r.id, r.attempt_id, r.standing, r.raw, r.tries, a.payload, s.task"
+            "select r.id, r.attempt_id, r.standing, r.raw, r.tries, a.payload, s.task, w.mode"
             " from records r join attempts a on a.id = r.attempt_id join site_runs s on s.id = a.run_id"
+            " join sweeps w on w.id = s.sweep_id"
             " where not exists (select from verdicts v where v.record_id = r.id and v.grader_version = :version)"
+            " and (cast(:max_tries as integer) is null or r.tries < :max_tries)"
             " order by r.tries, r.id limit :limit"
         ),
-        {"version": grader_version, "limit": limit},
+        {"version": grader_version, "max_tries": max_tries, "limit": limit},
     )
     return tuple(
         PendingRecord(
@@ -222,6 +231,7 @@ def pending(connection: sa.Connection, *, grader_version: int, limit: int) -> tu
             standing=row.standing,
             raw=bytes(row.raw),
             tries=row.tries,
+            mode=Mode(row.mode),
             payload=row.payload,
             task=from_json(SiteTask, row.task),
         )
@@ -272,6 +282,24 @@ def save_verdict(connection: sa.Connection, new: NewVerdict) -> bool:
     return True
 
 
+def halt_after_breach(connection: sa.Connection, attempt_id: int, reason: str) -> None:
+    """The attempt's sweep starts nothing more and its box gets no runs, until a person says otherwise."""
+    connection.execute(
+        sa.text(
+            "update sweeps s set halted_at = coalesce(halted_at, clock_timestamp()), order_reason = :reason"
+            " from attempts a join site_runs r on r.id = a.run_id where a.id = :id and s.id = r.sweep_id"
+        ),
+        {"id": attempt_id, "reason": reason},
+    )
+    connection.execute(
+        sa.text(
+            "update boxes b set hold_reason = coalesce(hold_reason, :reason)"
+            " from attempts a where a.id = :id and b.name = a.box"
+        ),
+        {"id": attempt_id, "reason": reason},
+    )
+
+
 def mark_failed(connection: sa.Connection, record_id: int, error: str) -> None:
     """The record remembers that grading it failed, and how; the others go on (faults.md 19)."""
     connection.execute(
@@ -306,6 +334,31 @@ def verdict_rows(
         )
         for row in rows.mappings()
     )
+
+
+def count_late_breaches(connection: sa.Connection, sweep_id: str) -> int:
+    """False successes in records that count in no rate: they enter the hard gate all the same."""
+    return int(
+        connection.scalar(
+            sa.text(
+                "select count(distinct v.record_id) from verdicts v join attempts a on a.id = v.attempt_id"
+                " join site_runs r on r.id = a.run_id join records s on s.id = v.record_id"
+                " where r.sweep_id = :id and not v.counts and s.standing = 'late'"
+                " and v.bucket = 'product_false_success'"
+            ),
+            {"id": sweep_id},
+        )
+        or 0
+    )
+
+
+def planned_shapes(connection: sa.Connection, sweep_id: str) -> dict[str, str]:
+    """The sites that the sweep has runs for, each with its editor's shape."""
+    rows = connection.execute(
+        sa.text("select distinct site, task ->> 'editor_shape' as shape from site_runs where sweep_id = :id"),
+        {"id": sweep_id},
+    )
+    return {row.site: row.shape for row in rows}
 
 
 def box_losses(connection: sa.Connection, sweep_id: str) -> Losses:

@@ -1,0 +1,131 @@
+"""`bv3-grade`: verdicts, scorecards, exports.
+
+Commands import what they need when they run, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error
+
+_EXAMPLES = """\b
+examples:
+  bv3-grade scorecard last            the nine criteria of the newest sweep
+  bv3-grade show last instagram#4     why that run has its verdict
+  bv3-grade export c7-2026            rows and log slices as files; any unique beginning of an id will do
+
+\b
+exit codes:
+  0 done   1 a criterion failed (--gate), or a record could not be graded
+  2 wrong request   3 a service is away   130 interrupted
+"""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What an error's printer must know of the command line."""
+
+    traceback: bool = False
+
+
+@click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-v", "--verbose", is_flag=True, help="On an error, print where in bv3 it came up.")
+@click.pass_obj
+def main_group(wanted: _Wanted, verbose: bool) -> None:  # noqa: FBT001 - click passes flags by name
+    """Verdicts, scorecards and exports of sweeps."""
+    wanted.traceback = verbose
+
+
+@main_group.command()
+def work() -> int:
+    """Store and grade what boxes send, until told to stop; started by the farm."""
+    from grader import commands
+
+    commands.work()
+
+
+@main_group.command()
+@click.argument("sweep")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/scorecard-json.md).")
+@click.option("--gate", is_flag=True, help="Exit 1 when a criterion fails.")
+def scorecard(sweep: str, as_json: bool, gate: bool) -> int:  # noqa: FBT001 - click
+    """Print the nine criteria of SWEEP: an id, a unique beginning of one, or `last`."""
+    from grader import commands
+
+    return commands.show_scorecard(sweep, as_json=as_json, gate=gate)
+
+
+@main_group.command()
+@click.argument("sweep")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write.  [default: results/<sweep>.jsonl]"
+)
+def export(sweep: str, out: Path | None) -> int:
+    """Write SWEEP as JSON lines, one per attempt, each with its log slice as a file in `<sweep>/` beside it."""
+    from grader import commands
+
+    return commands.export(sweep, out)
+
+
+@main_group.command()
+@click.argument("sweep")
+@click.argument("run", metavar="SITE#TRIAL")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of the run's attempts.")
+def show(sweep: str, run: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Show why a run has its verdict: the rule, the product's lines that decided, and what bv3 read."""
+    from grader import commands
+
+    return commands.show_run(sweep, run, as_json=as_json)
+
+
+@main_group.command()
+def grade() -> int:
+    """Grade every stored record that has no verdict, those on which grading failed before included."""
+    from grader import commands
+
+    return commands.grade_now()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
+    wanted = _Wanted()
+    try:
+        code = main_group.main(list(arguments), prog_name="bv3-grade", standalone_mode=False, obj=wanted)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        _print_error(error.format_message(), hint=None)
+        return EXIT_USAGE
+    except Bv3Error as error:
+        if wanted.traceback:
+            traceback.print_exception(error)
+        _print_error(error.message, hint=error.hint)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _print_error("interrupted", hint=None)
+        return EXIT_INTERRUPTED
+    return int(code or EXIT_OK)
+
+
+def _print_error(message: str, *, hint: str | None) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def main() -> NoReturn:
+    """Runs the command and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What the commands of `bv3-grade` do, once the command line is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import sqlalchemy as sa
+
+from broker.errors import EXIT_GATE, EXIT_OK, ServiceError, UsageError
+from broker.queues import RESULTS
+from broker.settings import load_settings, read_address
+from broker.store import grading
+from broker.store.engine import begin
+from broker.store.sweeps import find_sweep
+from grader.criteria import Mark
+from grader.export import export_row, write_export
+from grader.facts import AttemptRow
+from grader.farm import join_store
+from grader.markers import load_catalogue
+from grader.reading import read_attempts, read_sweep
+from grader.render import render_attempt, render_scorecard, write_lines
+from grader.scorecard import build_scorecard, to_json
+from grader.storing import grade_pending
+
+_RUN = re.compile(r"(?P<site>[^#]+)#(?P<trial>\d{1,9})")
+_PLAIN_WIDTH = 120
+
+
+def work() -> NoReturn:
+    """This process is the grader's Celery worker from here on."""
+    address = read_address(load_settings())
+    if address is None or address.broker_url is None:
+        raise ServiceError("there is no farm to grade for", hint="set BV3_BROKER_URL and BV3_DATABASE_URL")
+    environment = os.environ | {"BV3_BROKER_URL": address.broker_url, "BV3_DATABASE_URL": address.database_url}
+    options = ["--queues", RESULTS, "--pool", "prefork", "--concurrency", "1", "--hostname", "grader@%h"]
+    command = [sys.executable, "-P", "-m", "celery", "--app", "grader.tasks", "worker", *options]
+    # heartbeats of other workers tell it nothing
+    command += ["--without-gossip", "--without-mingle", "--loglevel", "INFO"]
+    sys.stdout.flush()
+    os.execve(command[0], command, environment)  # noqa: S606 - arguments are a list; no shell is wanted
+
+
+def show_scorecard(reference: str, *, as_json: bool, gate: bool) -> int:
+    """Prints the sweep's scorecard; with `gate` 1 when a criterion failed."""
+    with join_store() as engine, begin(engine) as connection:
+        sweep = find_sweep(connection, reference)
+        rows, ungraded = read_attempts(connection, sweep)
+        card = build_scorecard(read_sweep(connection, sweep, ungraded), rows)
+    if as_json:
+        _print_json(to_json(card))
+    else:
+        width = _width()
+        write_lines(render_scorecard(card, width=width, markers=len(load_catalogue().markers)), sys.stdout, width=width)
+    return EXIT_GATE if gate and any(cell.mark is Mark.FAIL for cell in card.criteria) else EXIT_OK
+
+
+def export(reference: str, out: Path | None) -> int:
+    """Writes the sweep's rows and slices; prints where."""
+    with join_store() as engine:
+        with begin(engine) as connection:
+            sweep = find_sweep(connection, reference)
+            rows, ungraded = read_attempts(connection, sweep)
+        path = out or Path("results") / f"{sweep.id}.jsonl"
+        count = write_export(path, sweep.id, rows, lambda row: _read_log(engine, row))
+    click.echo(f"{path}: {count} rows" + (f", {ungraded} attempts not graded yet" if ungraded else ""))
+    return EXIT_OK
+
+
+def show_run(reference: str, run: str, *, as_json: bool) -> int:
+    """Prints the attempts of one run with what decided each. Raises UsageError for a run that is not there."""
+    named = _RUN.fullmatch(run)
+    if named is None:
+        raise UsageError(f"{run!r} names no run", hint="SITE#TRIAL, as in youtube#7")
+    with join_store() as engine, begin(engine) as connection:
+        sweep = find_sweep(connection, reference)
+        rows, _ = read_attempts(connection, sweep)
+    found = [row for row in rows if row.site == named["site"] and row.trial == int(named["trial"])]
+    if not found:
+        sites = ", ".join(sorted({row.site for row in rows})) or "none yet"
+        raise UsageError(f"{sweep.id} has no graded attempt of {run}", hint=f"sites with one: {sites}")
+    if as_json:
+        _print_json([export_row(sweep.id, row, has_log=row.record_id is not None) | _details(row) for row in found])
+    else:
+        width = _width()
+        lines = [line for row in found for line in render_attempt(sweep.id, row, width=width)]
+        write_lines(lines, sys.stdout, width=width)
+    return EXIT_OK
+
+
+def grade_now() -> int:
+    """Grades everything stored that has no verdict, records that failed before included."""
+    with join_store() as engine:
+        done = grade_pending(engine, max_tries=None)
+    click.echo(f"graded {done.graded}, failed {done.failed}")
+    return EXIT_GATE if done.failed else EXIT_OK
+
+
+def _details(row: AttemptRow) -> dict[str, object]:
+    facts = row.facts
+    return {
+        "page_url": facts.page_url,
+        "page_label": facts.page_label,
+        "page_count": facts.page_count,
+        "surface": facts.surface.value,
+        "window_end": facts.window_end,
+        "lines": [asdict(line) for line in facts.lines],
+    }
+
+
+def _read_log(engine: sa.Engine, row: AttemptRow) -> bytes | None:
+    if row.record_id is None:
+        return None
+    with begin(engine) as connection:
+        return grading.read_evidence(connection, row.record_id, "log")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, allow_nan=False))

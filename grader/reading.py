@@ -1,0 +1,76 @@
+"""From the store's rows to the scorecard's values."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from broker.codec import from_json
+from broker.errors import Bv3Error
+from broker.store import grading
+from broker.store.sweeps import SweepRow
+from broker.suites.loader import load_suite
+from broker.types import Mode
+from grader.criteria import SweepFacts
+from grader.facts import AttemptRow, VerdictFacts
+
+
+def read_attempts(connection: sa.Connection, sweep: SweepRow) -> tuple[tuple[AttemptRow, ...], int]:
+    """The sweep's graded attempts in a stable order, and how many attempts have no verdict yet."""
+    shapes = grading.planned_shapes(connection, sweep.id)
+    rows = grading.verdict_rows(connection, sweep.id)
+    graded = tuple(_to_attempt(row, shapes.get(row.site, "")) for row in rows if row.bucket is not None)
+    return graded, len(rows) - len(graded)
+
+
+def _to_attempt(row: grading.VerdictRow, shape: str) -> AttemptRow:
+    assert row.bucket is not None  # noqa: S101 - the caller chose them so
+    return AttemptRow(
+        run_id=row.run_id,
+        attempt_id=row.attempt_id,
+        attempt_no=row.attempt_no,
+        arm=row.arm,
+        site=row.site,
+        trial=row.trial,
+        box=row.box,
+        editor_shape=shape,
+        bucket=row.bucket,
+        rule=row.rule or "",
+        detail=row.detail or "",
+        grader_version=row.grader_version or 0,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        record_id=row.record_id,
+        facts=from_json(VerdictFacts, dict(row.facts)),
+    )
+
+
+def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> SweepFacts:
+    """What the scorecard must know of the sweep beside its attempts."""
+    losses = grading.box_losses(connection, sweep.id)
+    planned = tuple(sorted(grading.planned_shapes(connection, sweep.id)))
+    return SweepFacts(
+        sweep=sweep.id,
+        plan=sweep.plan,
+        suite=sweep.suite,
+        mode=Mode(sweep.mode),
+        trials=sweep.trials,
+        runs=sweep.counts.total,
+        runs_closed=sweep.counts.closed,
+        sites=planned,
+        suite_sites=_suite_sites(sweep.suite) or planned,
+        state=sweep.state,
+        started_at=sweep.created_at,
+        finished_at=sweep.finished_at,
+        ungraded=ungraded,
+        refusals=losses.refusals,
+        box_minutes_lost=losses.minutes,
+        late_breaches=grading.count_late_breaches(connection, sweep.id),
+    )
+
+
+def _suite_sites(name: str) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(task.site for task in load_suite(name).tasks))
+    except Bv3Error:
+        # a suite that is not shipped any more: the sweep's own plan says what it had
+        return ()
