@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
 from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from broker.chunks import split_evidence
 from broker.codec import to_json
 from broker.errors import BrokerError
-from broker.queues import GRADE, MAX_MESSAGE_BYTES, RUN, STORE_EVIDENCE, STORE_RECORD, queue_of_box
+from broker.queues import GRADE, RUN, STORE_EVIDENCE, STORE_RECORD, queue_of_box
 from broker.types import RunOrder
-
-# base64 makes 4 bytes of 3, and the envelope takes some
-_CHUNK_BYTES = MAX_MESSAGE_BYTES // 4 * 3 - 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +70,3 @@ class Publisher:
             self.app.send_task(task, queue=queue, retry=False, ignore_result=True, **options)
         except (OperationalError, RedisError, OSError) as error:
             raise BrokerError(f"can't publish {task}: {error}", hint="is Redis up? (bv3-farm status)") from error
-
-
-def split_evidence(data: bytes) -> Iterator[bytes]:
-    """The data compressed, in pieces that fit a message; at least one piece."""
-    packed = zstandard.ZstdCompressor().compress(data)
-    for start in range(0, len(packed), _CHUNK_BYTES):
-        yield packed[start : start + _CHUNK_BYTES]
-
-
-def join_evidence(chunks: list[bytes]) -> bytes:
-    """The plain data of all chunks in order. Raises ValueError when they are no compressed data of ours."""
-    try:
-        return zstandard.ZstdDecompressor().decompress(b"".join(chunks))
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from error

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy.dialects.postgresql import insert
 
+from broker.chunks import join_evidence
 from broker.codec import from_json
-from broker.publish import join_evidence
 from broker.store.tables import box_notes, evidence, evidence_chunks, record_evidence, records, verdicts
 from broker.types import Bucket, Mode, RunRecord, SiteTask
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.chunks import split_evidence
 from broker.codec import encode
-from broker.publish import split_evidence
 from broker.store import dispatching, grading
 from broker.store.box_client import StartAnswer
 from broker.store.engine import begin

@@ -1,0 +1,135 @@
+"""Stored raw first, graded as a step of its own; what one record breaks stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store import dispatching
+from broker.store.engine import begin
+from broker.store.sweeps import find_sweep, order
+from broker.types import Bucket
+from grader.reading import read_attempts
+from grader.storing import MAX_TRIES, grade_pending, keep_record, persist
+
+Started = dict[str, Any]
+Send = Callable[..., bytes]
+LogOf = Callable[..., bytes]
+
+
+def _keep(engine: sa.Engine, attempt: Any, raw: bytes) -> str:
+    return keep_record(engine, box=attempt.box.name, attempt=attempt.attempt, raw=raw).status
+
+
+def _buckets(engine: sa.Engine, sweep: str) -> dict[str, Bucket]:
+    with begin(engine) as connection:
+        rows, _ = read_attempts(connection, find_sweep(connection, sweep))
+    return {row.site: row.bucket for row in rows}
+
+
+def test_each_stored_record_gets_its_verdict_once(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    for site, ending in (("x", "filled"), ("reddit", "declined"), ("gmail", "declined")):
+        attempt = start_all[site]
+        assert _keep(engine, attempt, send(attempt, log_of(site, ending))) == "stored"
+    assert grade_pending(engine).graded == 3
+    assert grade_pending(engine).graded == 0
+    assert _buckets(engine, sweep) == {
+        "x": Bucket.OK,
+        "reddit": Bucket.PRODUCT_NO_COMPOSER,
+        "gmail": Bucket.NOT_MEASURABLE,
+    }
+    with begin(engine) as connection:
+        states = set(connection.scalars(sa.text("select state from attempts")))
+    assert states == {"graded"}
+
+
+def test_a_record_that_can_not_be_graded_is_kept_and_marked_and_the_others_are_graded(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    broken, sound = start_all["x"], start_all["reddit"]
+    _keep(engine, broken, send(broken, log_of("x", "filled")))
+    with begin(engine) as connection:
+        connection.execute(sa.text("update evidence set data = 'no compressed data'"))
+    _keep(engine, sound, send(sound, log_of("reddit", "filled")))
+    for _ in range(MAX_TRIES + 2):
+        grade_pending(engine)
+    assert _buckets(engine, sweep) == {"reddit": Bucket.OK}
+    with begin(engine) as connection:
+        row = connection.execute(sa.text("select tries, error from records where error is not null")).one()
+    assert row.tries == MAX_TRIES
+    assert "ValueError" in row.error
+    assert grade_pending(engine, max_tries=None).failed == 1
+
+
+def test_a_record_that_can_not_be_read_is_kept_and_counts_in_no_rate(
+    engine: sa.Engine, sweep: str, start_all: Started
+) -> None:
+    assert _keep(engine, start_all["x"], b"{\x00 no json") == "unreadable"
+    assert grade_pending(engine).graded == 1
+    assert _buckets(engine, sweep) == {}
+    with begin(engine) as connection:
+        row = connection.execute(sa.text("select bucket, rule, counts from verdicts")).one()
+    assert tuple(row) == ("infra_harness", "unreadable_record", False)
+
+
+def test_a_lost_attempt_has_its_verdict_and_a_late_record_stands_beside_it(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    attempt = start_all["x"]
+    with begin(engine) as connection:
+        beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": attempt.box.name})
+        assert dispatching.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent") == 1
+    assert grade_pending(engine).graded == 1
+    assert _keep(engine, attempt, send(attempt, log_of("x", "filled"))) == "late"
+    assert grade_pending(engine).graded == 1
+    assert _buckets(engine, sweep) == {"x": Bucket.INFRA_BOX_LOST}
+    with begin(engine) as connection:
+        verdicts = connection.execute(sa.text("select bucket, counts from verdicts order by id")).all()
+    assert [tuple(row) for row in verdicts] == [("infra_box_lost", True), ("ok", False)]
+
+
+def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    attempt = start_all["x"]
+    _keep(engine, attempt, send(attempt, log_of("x", "sent")))
+    grade_pending(engine)
+    assert _buckets(engine, sweep) == {"x": Bucket.PRODUCT_FALSE_SUCCESS}
+    with begin(engine) as connection:
+        held = find_sweep(connection, sweep)
+        reasons = connection.scalars(sa.text("select hold_reason from boxes where hold_reason is not null")).all()
+    assert held.state == "halted"
+    assert attempt.payload in (held.order_reason or "")
+    assert len(reasons) == 1
+    answer = attempt.box.client.beat(attempt.box.token, "ready", {})
+    assert answer.answer == "hold"
+    with begin(engine) as connection:
+        # a person has looked; grading again halts nothing anew
+        order(connection, sweep, "resume", "looked at")
+    grade_pending(engine)
+    with begin(engine) as connection:
+        assert find_sweep(connection, sweep).state == "active"
+
+
+def test_storing_waits_until_postgresql_answers_again(engine: sa.Engine, sweep: str) -> None:
+    calls: list[int] = []
+
+    def read(connection: sa.Connection) -> int:
+        calls.append(1)
+        if len(calls) < 3:
+            # what a restart of the server looks like from here
+            connection.execute(sa.text("select pg_terminate_backend(pg_backend_pid())"))
+        return int(connection.scalar(sa.text("select count(*) from site_runs")) or 0)
+
+    assert persist(engine, read) == 3
+    assert len(calls) == 3
+
+
+def test_an_answer_that_is_an_error_is_raised_and_not_waited_for(engine: sa.Engine) -> None:
+    with pytest.raises(sa.exc.ProgrammingError):
+        persist(engine, lambda connection: connection.execute(sa.text("select no_such_column")))
