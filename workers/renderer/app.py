@@ -7,12 +7,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 from playwright.async_api import Error
 
 from workers.renderer.browser import Chromium, open_context
@@ -20,7 +19,7 @@ from workers.renderer.cards import Deck
 from workers.renderer.closing import Closer
 from workers.renderer.commands import execute
 from workers.renderer.dashboard import Backend, DashboardSocket, Layouts
-from workers.renderer.errors import CardMissing, RendererError
+from workers.renderer.errors import BackendError, CardMissing, RendererError
 from workers.renderer.protocol import (
     CardSpec,
     Command,
@@ -33,6 +32,8 @@ from workers.renderer.protocol import (
 )
 
 log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 1.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +62,10 @@ class Renderer:
         self._socket = DashboardSocket(backend=options.backend, on_open=self._mount_layout, on_event=self._take)
 
     async def run(self) -> None:
-        """Serve the dashboard until cancelled.
-
-        Raises:
-            RendererError: the token can't be read.
-        """
-        closing = asyncio.create_task(self._closer.run())
-        try:
-            await self._socket.run()
-        finally:
-            closing.cancel()
+        """Serve the dashboard until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._closer.run())
+            tasks.create_task(self._socket.run())
 
     async def _mount_layout(self) -> None:
         """Mount the layout's cards, and unmount those that left it while there was no connection."""
@@ -91,7 +86,7 @@ class Renderer:
     async def _read_layout(self) -> Mapping[str, CardSpec] | None:
         try:
             return await self._layouts.read_cards()
-        except (httpx.HTTPError, ValueError) as error:
+        except RendererError as error:
             log.warning("can't read the layout: %s", error)
             return None
 
@@ -151,15 +146,24 @@ async def serve(options: Options) -> None:
         RendererError: the browser did not start or has gone, or the backend will never let us in.
     """
     loop = asyncio.get_running_loop()
+    # Why it ends: an empty reason is somebody's wish, any other a fault.
     end: asyncio.Future[str] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _settle, end, "")
-    async with contextlib.aclosing(Layouts(options.backend)) as layouts:
-        await check_door(layouts, options.backend)
-        await _show(options, layouts, end)
+    work = asyncio.create_task(_show(options, lambda reason: _settle(end, reason)))
+    either: set[asyncio.Future[Any]] = {work, end}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    work.cancel()
+    if (await asyncio.wait({work}, timeout=STOP_TIMEOUT_S))[1]:
+        # Only the death of this process, whose pipe keeps it alive, ends a browser that closes so slowly.
+        os._exit(1 if end.done() and end.result() else 0)
+    if not end.done():
+        work.result()
+    elif reason := end.result():
+        raise RendererError(reason, hint="start the renderer again")
 
 
-async def check_door(layouts: Layouts, backend: Backend) -> None:
+async def check_door(layouts: Layouts) -> None:
     """Make sure that the backend, if it answers at all, knows our token and our dashboard.
 
     Raises:
@@ -167,31 +171,21 @@ async def check_door(layouts: Layouts, backend: Backend) -> None:
     """
     try:
         await layouts.read_cards()
-    except httpx.HTTPStatusError as error:
-        raise RendererError(
-            f"{backend.url} answers {error.response.status_code} for dashboard {backend.dashboard_id}",
-            hint="401 means --token-file, 404 --dashboard-id",
-        ) from error
-    except (httpx.HTTPError, ValueError) as error:
-        log.warning("the backend does not answer yet: %s", error)
+    except BackendError as error:
+        if error.status is not None:
+            raise
+        log.warning("%s", error)
 
 
-async def _show(options: Options, layouts: Layouts, end: "asyncio.Future[str]") -> None:
-    """Serve until `end` says why not: an empty reason is a wish, any other a fault."""
-
-    def fail(reason: str) -> None:
-        _settle(end, reason)
-
-    async with open_context(options.chromium, on_gone=fail) as context:
-        deck = Deck(context, on_crash=lambda card: fail(f"the page process of {card} is gone"))
-        serving = asyncio.create_task(Renderer(options, deck, layouts).run())
-        either: set[asyncio.Future[Any]] = {serving, end}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            serving.result()
-        serving.cancel()
-        if reason := end.result():
-            raise RendererError(reason, hint="start the renderer again")
+async def _show(options: Options, fail: Callable[[str], None]) -> None:
+    if options.ready_file is not None:
+        # One that an earlier renderer left would speak for us before we are ready.
+        options.ready_file.unlink(missing_ok=True)
+    async with contextlib.aclosing(Layouts(options.backend)) as layouts:
+        await check_door(layouts)
+        async with open_context(options.chromium, on_gone=fail) as context:
+            deck = Deck(context, on_crash=lambda card: fail(f"the page process of {card} is gone"))
+            await Renderer(options, deck, layouts).run()
 
 
 def _settle(end: "asyncio.Future[str]", reason: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from playwright.async_api import Browser, BrowserContext, Error, Playwright, ViewportSize, async_playwright
+from playwright.async_api import Browser, BrowserContext, CDPSession, Error, Playwright, ViewportSize, async_playwright
 
 from workers.renderer.commands import describe
 from workers.renderer.errors import RendererError
@@ -17,6 +17,8 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 LAUNCH_TIMEOUT_MS = 30_000
 # A stopped browser never closes; stopping us must fit into two seconds all the same.
 CLOSE_TIMEOUT_S = 1.2
+PULSE_EVERY_S = 1.0
+PULSE_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +54,10 @@ async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) ->
         raise RendererError(f"no Chromium at {chromium.path}", hint="give --chromium the path of its executable")
     async with async_playwright() as playwright:
         browser = await _launch(playwright, chromium)
-        group = await _find_group(browser)
         browser.on("disconnected", lambda _: on_gone("Chromium is gone"))
+        session = await browser.new_browser_cdp_session()
+        group = await _find_group(session)
+        pulse = asyncio.create_task(_watch_pulse(session, on_gone))
         try:
             yield await browser.new_context(
                 viewport=VIEWPORT,
@@ -61,6 +65,7 @@ async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) ->
                 ignore_https_errors=chromium.ignore_certificate_errors,
             )
         finally:
+            pulse.cancel()
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await browser.close()
@@ -68,12 +73,23 @@ async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) ->
                 _kill(group)
 
 
-async def _find_group(browser: Browser) -> int | None:
+async def _watch_pulse(session: CDPSession, on_gone: Callable[[str], None]) -> None:
+    """Ask the browser for a sign of life, for ever: when Playwright's own process dies, no event tells us."""
+    while True:
+        await asyncio.sleep(PULSE_EVERY_S)
+        try:
+            async with asyncio.timeout(PULSE_TIMEOUT_S):
+                await session.send("Browser.getVersion")
+        except Error:
+            on_gone("Chromium is gone")
+        except TimeoutError:
+            on_gone(f"Chromium has not answered for {PULSE_TIMEOUT_S:.0f} s")
+
+
+async def _find_group(session: CDPSession) -> int | None:
     """The process group that Playwright started the browser in; None when the browser does not tell."""
     try:
-        session = await browser.new_browser_cdp_session()
         answer = await session.send("SystemInfo.getProcessInfo")
-        await session.detach()
         pid = next(one["id"] for one in answer["processInfo"] if one["type"] == "browser")
         group = os.getpgid(pid)
     except (Error, StopIteration, OSError):
@@ -99,5 +115,6 @@ async def _launch(playwright: Playwright, chromium: Chromium) -> Browser:
         )
     except Error as error:
         raise RendererError(
-            f"Chromium did not start: {describe(error)}", hint="as root it needs --chromium-arg=--no-sandbox"
+            f"Chromium did not start: {describe(error)}",
+            hint=f"see what {chromium.path} --headless --dump-dom about:blank says",
         ) from error

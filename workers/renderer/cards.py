@@ -33,6 +33,8 @@ class Tab:
     page: Page
     frames: Frames
     view: View = field(default_factory=lambda: View(listing=Listing(), documents={}))
+    # Windows that the page opened; they close with the card.
+    popups: list[Page] = field(default_factory=list)
     # Acting commands on one card follow each other; looking never waits for them.
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -129,7 +131,9 @@ class Deck:
         page = await self._context.new_page()
         page.on("crash", lambda _: self._on_crash(spec.browser_id))
         session = await self._context.new_cdp_session(page)
-        return Tab(page=page, frames=Frames(page=page, session=session))
+        tab = Tab(page=page, frames=Frames(page=page, session=session))
+        page.on("popup", lambda popup: tab.popups.append(popup))  # noqa: PLW0108 - Playwright takes no built-in method
+        return tab
 
     async def _load(self, card: Card) -> None:
         try:
@@ -145,7 +149,7 @@ class Deck:
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 tab = await asyncio.shield(card.opening)
-                await tab.page.close()
+                await asyncio.gather(*(page.close() for page in (*tab.popups, tab.page)))
         except (Error, TimeoutError) as error:
             log.warning("%s: its page was not closed: %s", card.spec.browser_id, error or "no answer")
 

@@ -9,10 +9,9 @@ import asyncio
 import logging
 import time
 
-import httpx
-
 from workers.renderer.cards import Deck
 from workers.renderer.dashboard import Layouts
+from workers.renderer.errors import RendererError
 from workers.renderer.protocol import CardSpec, SessionStatus
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Closer:
         before = frozenset(self._deck.specs)
         try:
             there = await self._layouts.read_cards()
-        except (httpx.HTTPError, ValueError) as error:
+        except RendererError as error:
             log.warning("can't read the layout: %s", error)
             return
         for browser_id in before - there.keys():
@@ -85,7 +84,7 @@ class Closer:
         if due:
             try:
                 await self._layouts.remove_cards(due)
-            except (httpx.HTTPError, ValueError) as error:
+            except RendererError as error:
                 log.warning("can't write the layout: %s", error)
 
     def _forget_past(self) -> None:

@@ -15,7 +15,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from workers.renderer.errors import RendererError
+from workers.renderer.errors import BackendError, RendererError
 from workers.renderer.protocol import (
     CardSpec,
     Event,
@@ -79,34 +79,42 @@ class Layouts:
         """The browser cards in the layout now, by id.
 
         Raises:
-            httpx.HTTPError: the backend did not answer 200.
+            RendererError: the token can't be read, or the backend did not answer 200.
         """
-        return parse_layout(await self._get())
+        return parse_layout(await self._exchange("GET"))
 
     async def remove_cards(self, browser_ids: frozenset[str]) -> None:
         """Write the layout back without these cards.
 
         Raises:
-            httpx.HTTPError: the backend did not answer 200.
+            RendererError: as `read_cards`.
         """
-        dashboard = await self._get()
-        layout = dashboard.get("layout") or {}
+        layout = (await self._exchange("GET")).get("layout") or {}
         cards = layout.get("browser_cards") or {}
         left = {key: card for key, card in cards.items() if key not in browser_ids}
-        if len(left) == len(cards):
-            return
-        body = {"layout": {**layout, "browser_cards": left}}
-        answer = await self._http.put(self._path, json=body, headers=self._backend.authorise())
-        answer.raise_for_status()
+        if len(left) < len(cards):
+            # No name in the body: with one the dashboard would count as named by a person.
+            await self._exchange("PUT", {"layout": {**layout, "browser_cards": left}})
 
     async def aclose(self) -> None:
         """Close the connections to the backend."""
         await self._http.aclose()
 
-    async def _get(self) -> dict[str, Any]:
-        answer = await self._http.get(self._path, headers=self._backend.authorise())
-        answer.raise_for_status()
-        value = answer.json()
+    async def _exchange(self, method: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        headers = self._backend.authorise()
+        try:
+            answer = await self._http.request(method, self._path, json=body, headers=headers)
+            answer.raise_for_status()
+            value = answer.json()
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            raise BackendError(
+                f"{self._backend.url} answers {status} for dashboard {self._backend.dashboard_id}",
+                hint="401 means --token-file, 404 --dashboard-id",
+                status=status,
+            ) from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise BackendError(f"{self._backend.url} does not answer: {error!r}") from error
         return value if isinstance(value, dict) else {}
 
 
@@ -139,7 +147,7 @@ class DashboardSocket:
                     waits = count_backoff_s(FIRST_WAIT_S, MOST_WAIT_S, random.Random())  # noqa: S311 - as above
                     await self._serve(socket)
                     log.warning("the dashboard socket was closed by the backend")
-            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
+            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed, RendererError) as error:
                 log.warning("no dashboard socket: %s", error)
             await asyncio.sleep(next(waits))
 

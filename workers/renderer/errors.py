@@ -1,6 +1,7 @@
 """What can go wrong here, and who hears of it.
 
 RendererError        the process ends: its message and hint go to standard error
+└── BackendError     the backend did not answer, or refused; fatal only before the first connection
 CommandError         one command fails: its message is the reply's ``error``, word for word
 └── CardMissing      no such card, or it was closed while the command was under way
 """
@@ -12,6 +13,14 @@ class RendererError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class BackendError(RendererError):
+    """The backend's HTTP side did not do as asked; `status` is its answer, None without one."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class CommandError(Exception):

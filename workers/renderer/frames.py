@@ -6,15 +6,49 @@ its own. Our scripts run in an isolated world: they share the page's elements an
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from playwright.async_api import CDPSession, Error, Frame, Page
 
 from workers.renderer import scripts
 
 WORLD = "bv3"
+READ_TRIES = 5
+READ_PAUSE_S = 0.05
+# Chromium's words for a document that is not there yet: nothing of ours ran.
+NO_DOCUMENT = ("Cannot find default execution context",)
+# The same, and those for one that went away while it was being read.
+GONE_DOCUMENT = (
+    *NO_DOCUMENT,
+    "context was destroyed",
+    "Cannot find context",
+    "navigated or closed",
+    "No frame for given id",
+    "Frame with the given",
+)
+T = TypeVar("T")
+
+
+async def read_steadily(read: Callable[[], Awaitable[T]], *, again_on: tuple[str, ...] = GONE_DOCUMENT) -> T:
+    """What `read` gives; it is tried again when a navigation took the document away meanwhile.
+
+    Args:
+        read: what may be done twice.
+        again_on: the words of an error after which it is.
+
+    Raises:
+        playwright.async_api.Error: the page is gone, or it keeps navigating.
+    """
+    for _ in range(READ_TRIES - 1):
+        try:
+            return await read()
+        except Error as error:
+            if not any(words in error.message for words in again_on):
+                raise
+        await asyncio.sleep(READ_PAUSE_S)
+    return await read()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

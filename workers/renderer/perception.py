@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from playwright.async_api import Error
 
 from workers.renderer.errors import CommandError
-from workers.renderer.frames import Document, Frames
+from workers.renderer.frames import Document, Frames, read_steadily
 from workers.renderer.listing import (
     TYPED_ROLES,
     Key,
@@ -38,6 +39,13 @@ async def look(frames: Frames, previous: Listing, goal: str) -> View:
     Raises:
         CommandError: the top document gave no accessibility tree.
     """
+    try:
+        return await read_steadily(partial(_look, frames, previous, goal))
+    except Error as error:
+        raise CommandError(f"getFullAXTree failed: {error.message}") from error
+
+
+async def _look(frames: Frames, previous: Listing, goal: str) -> View:
     documents = {document.id: document for document in await frames.read_documents()}
     nodes, sights = await _read_all(list(documents.values()))
     shown = rank(nodes, sights, goal)
@@ -63,10 +71,10 @@ async def _read_document(document: Document) -> tuple[list[Node], dict[Key, Sigh
         tree = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
         nodes = _limit(read_nodes(document.id, tree["nodes"]))
         sights = await _read_sights(document, nodes)
-    except Error as error:
-        if document.parent is not None:
-            return [], {}  # a frame that navigates while we look is not there, as for a person
-        raise CommandError(f"getFullAXTree failed: {error.message}") from error
+    except Error:
+        if document.parent is None:
+            raise
+        return [], {}  # a frame that navigates while we look is not there, as for a person
     return nodes, sights
 
 

@@ -224,6 +224,13 @@ def test_it_ends_at_once_when_a_page_process_is_killed(start: Any) -> None:
     assert "workers.renderer: the page process of browser-1 is gone" in renderer.log
 
 
+def test_it_ends_at_once_when_playwrights_driver_is_killed(start: Any) -> None:
+    _, renderer = start()
+    _kill_chromium(renderer, lambda line: "run-driver" in line)
+    assert renderer.process.wait(5) == 1
+    assert "workers.renderer: Chromium is gone" in renderer.log
+
+
 def _kill_chromium(renderer: Any, accepts: Callable[[str], bool]) -> None:
     for process in renderer.descendants():
         with contextlib.suppress(psutil.NoSuchProcess):

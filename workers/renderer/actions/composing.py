@@ -10,7 +10,7 @@ from playwright.async_api import Error
 from workers.renderer.actions import pointing, writing
 from workers.renderer.cards import Tab
 from workers.renderer.errors import CommandError
-from workers.renderer.frames import Document
+from workers.renderer.frames import Document, read_steadily
 from workers.renderer.protocol import Reply
 
 SELECTOR = '[data-osw-composer="1"]'
@@ -73,7 +73,11 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
 
 
 async def _search(tab: Tab) -> Composer | None:
-    found = await asyncio.gather(*(_search_document(document) for document in await tab.frames.read_documents()))
+    async def search() -> list[Composer | None]:
+        documents = await tab.frames.read_documents()
+        return await asyncio.gather(*(_search_document(document) for document in documents))
+
+    found = await read_steadily(search)
     return max((one for one in found if one is not None), key=lambda one: one.rank, default=None)
 
 
@@ -89,8 +93,7 @@ async def _search_document(document: Document) -> Composer | None:
 
 async def _claim(tab: Tab, best: Composer) -> str | None:
     """Mark the composer, and nothing else, with the attribute that the selector names."""
-    for document in await tab.frames.read_documents():
-        await document.call("unclaim")
+    await asyncio.gather(*(document.call("unclaim") for document in await tab.frames.read_documents()))
     return await best.document.call_for_element("claim")
 
 

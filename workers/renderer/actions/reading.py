@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from playwright.async_api import Error
@@ -10,17 +11,15 @@ from playwright.async_api import Error
 from workers.renderer import perception
 from workers.renderer.cards import Tab
 from workers.renderer.errors import CommandError
+from workers.renderer.frames import NO_DOCUMENT, read_steadily
 from workers.renderer.params import read_number, read_text, require_text
 from workers.renderer.protocol import Reply
 
 TEXT_CHARS = 15_000
 TEXT_CHARS_LEAST = 1_000
 TEXT_CHARS_MOST = 30_000
-READ_TRIES = 5
 SHOT_TRIES = 20
 LOOK_EVERY_S = 0.05
-# Chromium's words for a document that went away while it was being read.
-GONE_DOCUMENT = ("context was destroyed", "Cannot find context", "navigated or closed", "Cannot find default")
 
 
 async def navigate(tab: Tab, params: Mapping[str, Any]) -> Reply:
@@ -42,17 +41,20 @@ async def get_text(tab: Tab, params: Mapping[str, Any]) -> Reply:
     chars = int(read_number(params, "max_chars", TEXT_CHARS, least=TEXT_CHARS_LEAST, most=TEXT_CHARS_MOST))
     text = f"(document.body?.innerText ?? '').slice(0, {chars})"
     expression = f"({{text: {text}, url: location.href, title: document.title}})"
-    value = (await _evaluate(tab, expression))["result"].get("value") or {}
+    value = (await read_steadily(partial(_evaluate, tab, expression)))["result"].get("value") or {}
     return {**value, "routes_available": 0}
 
 
 async def evaluate(tab: Tab, params: Mapping[str, Any]) -> Reply:
     """The value of an expression in the page's own world: text as it is, all else as JSON.
 
+    It runs once: an expression that a navigation cuts short may have done its work already.
+
     Raises:
         CommandError: the expression threw.
     """
-    answer = await _evaluate(tab, require_text(params, "expression"))
+    expression = require_text(params, "expression")
+    answer = await read_steadily(partial(_evaluate, tab, expression), again_on=NO_DOCUMENT)
     if "exceptionDetails" in answer:
         raise CommandError(f"JS evaluation error: {_describe_exception(answer['exceptionDetails'])}")
     return {"text": _render_value(answer["result"]), "url": tab.page.url, "routes_available": 0}
@@ -112,18 +114,10 @@ async def _await_text(tab: Tab, text: str, for_s: float) -> bool:
 
 
 async def _evaluate(tab: Tab, expression: str) -> dict[str, Any]:
-    """Run an expression in the top document; again when a navigation took the document away meanwhile."""
+    """Run an expression in the top document's own world."""
     request = {"expression": expression, "awaitPromise": True, "returnByValue": True, "userGesture": True}
-    for tries_left in reversed(range(READ_TRIES)):
-        try:
-            answer: dict[str, Any] = await tab.frames.session.send("Runtime.evaluate", request)
-        except Error as error:
-            if not tries_left or not any(words in error.message for words in GONE_DOCUMENT):
-                raise
-            await asyncio.sleep(LOOK_EVERY_S)
-        else:
-            return answer
-    raise AssertionError("the last try returns or raises")
+    answer: dict[str, Any] = await tab.frames.session.send("Runtime.evaluate", request)
+    return answer
 
 
 def _describe_exception(details: Mapping[str, Any]) -> str:
