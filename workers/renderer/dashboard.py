@@ -128,6 +128,8 @@ class DashboardSocket:
     backend: Backend
     on_open: Callable[[], Awaitable[None]]
     on_event: Callable[[Event], None]
+    ping_every_s: float = PING_EVERY_S
+    pong_timeout_s: float = PONG_TIMEOUT_S
     _socket: ClientConnection | None = None
     _pong_at: float = field(default_factory=time.monotonic)
 
@@ -185,12 +187,12 @@ class DashboardSocket:
 
     async def _ping(self, socket: ClientConnection) -> None:
         while True:
-            await asyncio.sleep(PING_EVERY_S)
+            await asyncio.sleep(self.ping_every_s)
             sent_at = time.monotonic()
             await self.send("client:ping", {"nonce": uuid4().hex})
-            await asyncio.sleep(PONG_TIMEOUT_S)
+            await asyncio.sleep(self.pong_timeout_s)
             if self._pong_at < sent_at:
-                log.warning("no pong within %.0f s; connecting again", PONG_TIMEOUT_S)
+                log.warning("no pong within %g s; connecting again", self.pong_timeout_s)
                 await socket.close()
                 return
 

@@ -45,6 +45,8 @@ class Backend:
         self.puts: list[dict[str, Any]] = []
         self.sockets: list[WebSocket] = []
         self.opened = 0
+        # Whether pings are answered.
+        self.pongs = True
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
         app = Starlette(
             routes=[
@@ -160,7 +162,10 @@ class Backend:
         self.opened += 1
         try:
             async for text in socket.iter_text():
-                self._take(json.loads(text))
+                frame = json.loads(text)
+                self._take(frame)
+                if frame["event"] == "client:ping" and self.pongs:
+                    await socket.send_text(json.dumps({"event": "server:pong", "data": frame["data"]}))
         except WebSocketDisconnect:
             pass
         finally:
@@ -298,6 +303,14 @@ def start(pages: int, chromium: Chromium, free_port: Callable[[], int], tmp_path
     """Start a backend and a renderer of this test's own: start("--option", cards={id: url})."""
     with _starting(pages, chromium, free_port, tmp_path) as starting:
         yield starting
+
+
+@pytest.fixture
+def lone_backend(free_port: Callable[[], int]) -> Iterator[Backend]:
+    """A backend without a renderer."""
+    backend = Backend(free_port())
+    yield backend
+    backend.stop()
 
 
 @pytest.fixture(scope="session")

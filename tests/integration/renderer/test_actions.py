@@ -355,6 +355,36 @@ def test_find_composer_brings_hidden_ones_out(backend: Any, open_card: Open, pag
     assert (reply["found"], reply["filled"], reply["reveals"]) == (True, True, reveals)
 
 
+@pytest.mark.parametrize("page", ["framebody.html", "designmode.html"])
+def test_find_composer_fills_a_frame_whose_body_is_the_editor(backend: Any, open_card: Open, page: str) -> None:
+    card = open_card(page)
+    reply = backend.do(card, "find_composer", fill="in the body")
+    assert (reply["found"], reply["filled"]) == (True, True)
+    inner = "document.querySelector('iframe').contentDocument.body.innerText.trim()"
+    assert backend.do(card, "evaluate", expression=inner)["text"] == "in the body"
+
+
+def test_what_lies_in_a_covered_frame_is_not_listed(backend: Any, open_card: Open) -> None:
+    card = open_card("veiledframe.html")
+    ready = "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))"
+    backend.do(card, "evaluate", expression=ready)
+    assert [row["name"] for row in backend.do(card, "list_interactives")["elements"]] == ["In front"]
+
+
+def test_a_window_that_a_card_opens_closes_with_it(backend: Any, open_card: Open, pages: int) -> None:
+    page = f"http://127.0.0.1:{pages}/nothing.html"
+    watcher, card = open_card(page), open_card(page)
+    count = "navigator.locks.query().then(all => all.held.length)"
+    hold = "this.navigator.locks.request('popup', () => new Promise(() => {}))"
+    opening = f"void (open('nothing.html').onload = function () {{ {hold} }})"
+    backend.do(card, "evaluate", expression=opening)
+    while backend.do(watcher, "evaluate", expression=count)["text"] != "1":
+        pass
+    backend.drop_card(card)
+    while backend.do(watcher, "evaluate", expression=count)["text"] != "0":
+        pass
+
+
 def test_find_composer_names_the_frame_it_is_in(backend: Any, open_card: Open) -> None:
     card = open_card("http://elsewhere.test/outer.html")
     while not (reply := backend.do(card, "find_composer", fill="in a frame"))["found"]:

@@ -226,8 +226,11 @@ def test_it_ends_at_once_when_a_page_process_is_killed(start: Any) -> None:
 
 def test_it_ends_at_once_when_playwrights_driver_is_killed(start: Any) -> None:
     _, renderer = start()
+    family = renderer.descendants()
     _kill_chromium(renderer, lambda line: "run-driver" in line)
     assert renderer.process.wait(5) == 1
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
     assert "workers.renderer: Chromium is gone" in renderer.log
 
 
