@@ -1,0 +1,121 @@
+"""Reading the page ourselves, at once after the session's end and before the product closes the card."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from broker.types import PageRead
+from workers.client.errors import ProductError
+from workers.client.product import ProductClient
+from workers.page import blind_read, interpret
+
+# The product closes the card 3 s after the session's end (contract 3.3, rule 6).
+AUDIT_WINDOW_S = 2.5
+_LIMITS = {"chars": 400_000, "editables": 60}
+
+
+def make_expression() -> str:
+    """The expression that reads a page: `audit.js` applied to its limits."""
+    source = resources.files("workers").joinpath("audit.js").read_text("utf-8")
+    return f"{source.strip()}({json.dumps(_LIMITS)})"
+
+
+_EXPRESSION = make_expression()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTarget:
+    """Which pages are read, for what, and until when."""
+
+    payload: str
+    # cards that this run's session spawned, and no others
+    cards: tuple[str, ...]
+    after_dispatch: int
+    # monotonic: the terminal push
+    ended_s: float
+
+    @property
+    def deadline_s(self) -> float:
+        """Until then the cards are surely there (monotonic)."""
+        return self.ended_s + AUDIT_WINDOW_S
+
+
+def choose_cards(cards: Mapping[str, str | None], spawners: frozenset[str]) -> tuple[str, ...]:
+    """The cards that one of these sessions spawned: no other card is evidence for the run."""
+    return tuple(sorted(card for card, spawner in cards.items() if spawner in spawners))
+
+
+def read_cards(product: ProductClient, target: AuditTarget) -> tuple[PageRead, ...]:
+    """One read per card; one that could not be done in time says so."""
+    return tuple(read_card(product, card, target) for card in target.cards)
+
+
+def read_card(product: ProductClient, card: str, target: AuditTarget) -> PageRead:
+    """What the card's page shows now. Never raises a ProductError: the read itself says what went wrong."""
+    begun_s = time.monotonic()
+    offset_ms = round((begun_s - target.ended_s) * 1000)
+    listing = None
+    try:
+        plain = _read_page(product, card, target.deadline_s - begun_s)
+        if plain.get("unread"):
+            listing = _list_elements(product, card, target.deadline_s - time.monotonic())
+    except ProductError as error:
+        return blind_read(
+            card=card,
+            after_dispatch=target.after_dispatch,
+            offset_ms=offset_ms,
+            duration_ms=round((time.monotonic() - begun_s) * 1000),
+            error=error.message,
+        )
+    return interpret(
+        plain,
+        card=card,
+        payload=target.payload,
+        listing=listing,
+        after_dispatch=target.after_dispatch,
+        offset_ms=offset_ms,
+        duration_ms=round((time.monotonic() - begun_s) * 1000),
+    )
+
+
+def take_screenshot(product: ProductClient, card: str, *, deadline_s: float) -> bytes | None:
+    """The card's page as a PNG; None when it could not be had in time."""
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        return None
+    try:
+        reply = product.command("screenshot", card, {"annotate": False}, timeout_s=left_s)
+        return base64.b64decode(str(reply.get("image", "")), validate=True) or None
+    except (ProductError, binascii.Error):
+        # a picture is for people; nothing is decided by it
+        return None
+
+
+def _read_page(product: ProductClient, card: str, left_s: float) -> dict[str, Any]:
+    if left_s <= 0:
+        raise ProductError("the time to read the page was over")
+    text = product.evaluate(card, _EXPRESSION, timeout_s=left_s)
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise ProductError(f"the page's answer is no JSON: {text[:100]}") from error
+    if not isinstance(plain, dict):
+        raise ProductError("the page's answer is no object")
+    return plain
+
+
+def _list_elements(product: ProductClient, card: str, left_s: float) -> str | None:
+    if left_s <= 0:
+        return None
+    try:
+        return str(product.command("list_interactives", card, {"docOrder": True}, timeout_s=left_s).get("text", ""))
+    except ProductError:
+        # the frames stay unread, which the read says
+        return None

@@ -1,0 +1,92 @@
+"""The box file (box.toml): all that a box is told, judged before anything starts."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from broker.errors import UsageError
+from broker.types import Mode
+
+Port = Field(ge=1, le=65535)
+
+
+class Ports(BaseModel):
+    """The loopback ports of one box's stack."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    backend: int = Port
+    router: int = Port
+    https: int = Port
+    http: int = Port
+    # Nobody may listen here: the port of a stack that is not ours (seed: a foreign stack on 8324).
+    foreign: int | None = Field(None, ge=1, le=65535)
+
+
+class BoxFile(BaseModel):
+    """One box: its name, its stack, its ports, and its logins at the farm."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
+    stack: Literal["reference"]
+    isolation: Literal["ports", "host", "container", "netns"]
+    renderer: Literal["playwright"]
+    # the model route; rates of different lanes are never pooled
+    lane: str = Field(min_length=1)
+    mode: Mode
+    folder: Path
+    database_url: SecretStr
+    broker_url: SecretStr
+    ports: Ports
+
+    @property
+    def lock_name(self) -> str:
+        """The host lock's scope: the whole host, or, with isolation by ports, this block of ports."""
+        return f"bv3-stack-{self.ports.backend}" if self.isolation == "ports" else "bv3-stack"
+
+
+def load_box(path: Path) -> BoxFile:
+    """The box that the file describes. Raises UsageError naming file, line and field."""
+    try:
+        text = path.read_text("utf-8")
+        plain = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}", hint="name a box file with --box") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: no TOML: {error}") from error
+    try:
+        box = BoxFile.model_validate(plain)
+    except ValidationError as error:
+        problems = "; ".join(_describe(path, text, problem) for problem in error.errors(include_input=False))
+        raise UsageError(problems, hint="see docs/reference/box-file.md") from error
+    if not box.folder.is_absolute():
+        raise UsageError(f"{path}:{find_line(text, ('folder',))}: folder must be an absolute path")
+    return box
+
+
+def _describe(path: Path, text: str, problem: Any) -> str:
+    where = tuple(str(part) for part in problem["loc"])
+    said = "unknown key" if problem["type"] == "extra_forbidden" else problem["msg"]
+    line = find_line(text, where)
+    return f"{path}{f':{line}' if line else ''}: {'.'.join(where)}: {said}"
+
+
+def find_line(text: str, where: tuple[str, ...]) -> int:
+    """The 1-based line on which the key stands, within its table; 0 when it stands nowhere."""
+    *tables, key = where or ("",)
+    wanted = ".".join(tables)
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            table = header.group(1)
+            if not wanted and table == key:
+                return number
+        elif table == wanted and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return number
+    return 0

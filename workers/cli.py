@@ -1,0 +1,79 @@
+"""bv3-box: prepare a box, look at it, and work its queue."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from broker.errors import Bv3Error
+
+_box = click.option(
+    "--box",
+    "box_file",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="the box file (box.toml)",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def box() -> None:
+    """A box: one stack of the product under test, worked by one supervisor."""
+
+
+@box.command()
+@_box
+@click.option("-v", "--verbose", is_flag=True, help="log more")
+def work(box_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes it by name
+    """Boot the stack and work the box's queue until told to end.
+
+    The first SIGTERM or Ctrl-C finishes the running run, the second stops at once. Ends with 0 when
+    drained, 130 when stopped at once, 3 when the box is worked elsewhere or a service is away.
+    """
+    from broker.log import configure_log
+    from broker.settings import load_settings, read_manifest
+    from workers.boxfile import load_box
+    from workers.supervisor import Supervisor
+
+    loaded = load_box(box_file)
+    configure_log(service="box", verbose=verbose)
+    sys.exit(Supervisor(loaded, box_file.absolute(), read_manifest(load_settings())).run())
+
+
+@box.command()
+@_box
+def check(box_file: Path) -> None:
+    """Judge the box file, and nothing else."""
+    from workers.boxfile import load_box
+
+    loaded = load_box(box_file)
+    click.echo(f"{loaded.name}: stack {loaded.stack}, renderer {loaded.renderer}, lane {loaded.lane}, {loaded.mode}")
+
+
+@box.command()
+@_box
+def preflight(box_file: Path) -> None:
+    """Ask the running stack what is asked before every run. Exit 1 with the reason when it refuses."""
+    from workers.boxfile import load_box
+    from workers.stack.driver import facts_path
+    from workers.stack.facts import read_facts
+    from workers.workplace import make_preflight
+
+    loaded = load_box(box_file)
+    ready = make_preflight(loaded, read_facts(facts_path(loaded))).check(loaded.mode)
+    click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")
+
+
+def main() -> None:
+    """Run the command line; an error is its cause and a hint, without a traceback."""
+    try:
+        box(prog_name="bv3-box")
+    except Bv3Error as error:
+        click.echo(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What the supervisor and the worker need of a stack, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from broker.settings import Manifest
+from workers.boxfile import BoxFile
+from workers.processes import ProcessBook
+from workers.stack.facts import StackFacts
+
+
+class StackDriver(Protocol):
+    """Boots, watches and stops one kind of stack. Blocking; every step has its deadline."""
+
+    def boot(self, *, give_up: Callable[[], bool]) -> StackFacts:
+        """The stack is healthy: each part answered a real request. Raises StackError naming the part."""
+
+    def is_alive(self) -> bool:
+        """Whether something still watches over the parts."""
+
+    def describe(self) -> dict[str, str]:
+        """The state of each part."""
+
+    def heal(self, reason: str) -> str | None:
+        """The part that a refusal's reason speaks of is started anew; its name, or None when no part helps."""
+
+    def stop(self) -> None:
+        """Nothing of the stack is left: processes gone, ports free. Raises StackError naming what stayed."""
+
+
+def folder_of(box: BoxFile) -> Path:
+    """The stack's own folder within the box's."""
+    return box.folder / "stack"
+
+
+def facts_path(box: BoxFile) -> Path:
+    """Where the booted stack's facts are."""
+    return folder_of(box) / "facts.json"
+
+
+def make_driver(box: BoxFile, manifest: Manifest, book: ProcessBook, *, lock_fd: int) -> StackDriver:
+    """The driver for the box's kind of stack."""
+    from workers.stack.reference import ReferenceDriver  # noqa: PLC0415  # one driver's imports, not all
+
+    return ReferenceDriver(box, manifest, book, lock_fd=lock_fd)

@@ -1,0 +1,224 @@
+"""The parts of a stack under supervisord: made known, started, asked after, stopped.
+
+supervisord starts each part in a group of its own, starts it again with back-off when it ends, and leaves
+open what lies above its `minfds`: so the parts hold the host lock. Each part's script first records itself and
+then becomes the part; it writes the log itself, since a pipe through supervisord would lag behind the product.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import xmlrpc.client
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker.errors import StackError
+from workers.processes import MARK, ProcessBook, kill_group
+
+MINFDS = 256
+_REPOSITORY = Path(__file__).resolve().parent.parent.parent
+_RPC_TIMEOUT_S = 10.0
+_COME_UP_TIMEOUT_S = 15.0
+_POLL_S = 0.02
+# The path of a Unix socket has less than 108 characters.
+_SOCKET_PATH_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One process of a stack."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # the name under which a restart is written into the part's log; empty: it is not
+    restart_line: str = ""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_RPC_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_RPC_TIMEOUT_S)
+        self.sock.connect(self._path)
+
+
+class _UnixTransport(xmlrpc.client.Transport):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._socket_path = path
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:  # noqa: ARG002  # the base class's name
+        return _UnixConnection(self._socket_path)
+
+
+class PartsTable:
+    """supervisord with a stack's parts. `folder` holds its configuration, the parts' scripts and their logs."""
+
+    def __init__(self, folder: Path, book: ProcessBook) -> None:
+        self._folder = folder
+        self._book = book
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self._socket = _choose_socket(folder)
+
+    def log_of(self, name: str) -> Path:
+        """The part's log."""
+        return self._folder / f"{name}.log"
+
+    def open(self, parts: tuple[Part, ...], *, lock_fd: int) -> None:
+        """Supervisord answers and knows the parts. Raises StackError when it does not come up."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in parts:
+            self.rewrite(part)
+        config = self._folder / "supervisord.conf"
+        config.write_text(self._render(parts), encoding="utf-8")
+        with self.log_of("supervisord").open("ab") as log:
+            self._daemon = subprocess.Popen(
+                [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, MARK: str(self._book.folder)},
+                pass_fds=[lock_fd] if lock_fd >= 0 else [],
+                start_new_session=True,
+                cwd=_REPOSITORY,
+            )
+        self._book.record("supervisord", self._daemon.pid)
+        self._wait(lambda: self._try_call("getState") is not None)
+
+    def rewrite(self, part: Part) -> None:
+        """The part is started with this command line from now on."""
+        (self._folder / f"{part.name}.sh").write_text(self._write_script(part), encoding="utf-8")
+
+    def start(self, name: str) -> None:
+        """The part has been started; whether it is healthy is for its driver to find out."""
+        self._call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
+
+    def stop(self, name: str) -> None:
+        """The part has ended, its group with it."""
+        self._call("stopProcess", name, True)  # noqa: FBT003  # XML-RPC has no names
+
+    def is_alive(self) -> bool:
+        """Whether supervisord itself lives."""
+        return self._daemon is not None and self._daemon.poll() is None
+
+    def describe(self) -> dict[str, str]:
+        """The state of each part, in supervisord's words."""
+        told = self._try_call("getAllProcessInfo") or []
+        return {str(item["name"]): str(item["statename"]) for item in told}
+
+    def read_tail(self, name: str, chars: int = 300) -> str:
+        """The last words of a part's log."""
+        try:
+            return self.log_of(name).read_text("utf-8", errors="replace")[-chars:].strip()
+        except FileNotFoundError:
+            return ""
+
+    def close(self) -> None:
+        """Every part and supervisord itself have ended."""
+        if self._daemon is None:
+            return
+        if self.is_alive():
+            self._try_call("stopAllProcesses", True)  # noqa: FBT003  # XML-RPC has no names
+        # It looks at its signals once a second only, and has nothing left to do.
+        kill_group(self._daemon.pid)
+        self._daemon.wait()
+        self._daemon = None
+        self._socket.unlink(missing_ok=True)
+
+    def _write_script(self, part: Part) -> str:
+        log, book = shlex.quote(str(self.log_of(part.name))), shlex.quote(str(self._book.path))
+        variables = [f"{name}={value}" for name, value in part.environment.items()]
+        lines = [
+            f'echo "{part.name} $$ $(date +%s)" >>{book}',
+            f"exec env {shlex.join([*variables, *part.argv])} >>{log} 2>&1",
+        ]
+        if part.restart_line:
+            said = f'echo "[stack] {part.restart_line} RESTARTED at $(date +%H:%M:%S)" >>{log}'
+            lines.insert(0, f'if grep -q "^{part.name} " {book}; then {said}; fi')
+        return "\n".join(["#!/bin/sh", *lines]) + "\n"
+
+    def _render(self, parts: tuple[Part, ...]) -> str:
+        lines = [
+            "[supervisord]",
+            "nodaemon=true",
+            f"logfile={_escape(self.log_of('supervisord-events'))}",
+            "logfile_backups=1",
+            f"pidfile={_escape(self._folder / 'supervisord.pid')}",
+            f"minfds={MINFDS}",
+            "user=root" if os.geteuid() == 0 else "",
+            "[unix_http_server]",
+            f"file={_escape(self._socket)}",
+            "chmod=0600",
+            "[rpcinterface:supervisor]",
+            "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
+        ]
+        for part in parts:
+            lines += [
+                f"[program:{part.name}]",
+                f"command=/bin/sh {_escape(shlex.quote(str(self._folder / f'{part.name}.sh')))}",
+                f"directory={_escape(_REPOSITORY)}",
+                "autostart=false",
+                "autorestart=true",
+                "startsecs=2",
+                # Its back-off grows by a second with each try; it never gives up.
+                "startretries=1000000",
+                "stopwaitsecs=5",
+                "stopasgroup=true",
+                "killasgroup=true",
+                "stdout_logfile=NONE",
+                "stderr_logfile=NONE",
+            ]
+        return "\n".join(lines) + "\n"
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + _COME_UP_TIMEOUT_S
+        while not condition():
+            if time.monotonic() > deadline_s or not self.is_alive():
+                raise StackError("supervisord does not come up", hint=f"see {self.log_of('supervisord')}")
+            time.sleep(_POLL_S)
+
+    def _try_call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return self._call(method, *arguments)
+        except StackError:
+            return None
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        # A transport each: one whose connection was refused can't be used again.
+        transport = _UnixTransport(str(self._socket))
+        try:
+            with xmlrpc.client.ServerProxy("http://localhost", transport=transport) as proxy:
+                return getattr(proxy.supervisor, method)(*arguments)
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
+            raise StackError(f"supervisord did not {method}: {error}") from error
+
+
+def _choose_socket(folder: Path) -> Path:
+    """A socket's path that is short enough: in the folder, else in one named after it."""
+    if len(str(folder)) + 12 <= _SOCKET_PATH_CHARS:
+        return folder / "control"
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    short = Path(tempfile.gettempdir()) / f"bv3-{os.geteuid()}-{name}"
+    short.mkdir(mode=0o700, exist_ok=True)
+    if short.stat().st_uid != os.geteuid():
+        raise StackError(f"{short} belongs to another user", hint="give the box a folder with a shorter path")
+    return short / "control"
+
+
+def _escape(value: object) -> str:
+    # supervisord expands %(name)s in every value
+    return str(value).replace("%", "%%")

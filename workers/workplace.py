@@ -1,0 +1,154 @@
+"""What a worker process holds from run to run: its connections, its journal, and its runner."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import structlog
+
+from broker.store.box_client import BoxClient
+from broker.types import RunOrder
+from workers.attempt import Bench
+from workers.boxfile import BoxFile, load_box
+from workers.client.product import ProductAddress, ProductClient
+from workers.farm import FarmDoor
+from workers.journal import EvidenceStore, Journal
+from workers.preflight import Preflight, Refusal
+from workers.processes import ProcessBook
+from workers.record import BoxFacts
+from workers.runner import Runner
+from workers.stack.driver import facts_path
+from workers.stack.facts import StackFacts, read_facts
+
+log = structlog.get_logger(__name__)
+
+_CONTENDED_POLL_S = 0.5
+
+
+def journal_path(box: BoxFile) -> Path:
+    """The box's journal."""
+    return box.folder / "journal.sqlite"
+
+
+def evidence_store(box: BoxFile) -> EvidenceStore:
+    """The box's evidence."""
+    return EvidenceStore(folder=box.folder / "evidence")
+
+
+def make_preflight(box: BoxFile, facts: StackFacts) -> Preflight:
+    """The checks of this box's booted stack."""
+    address = ProductAddress(url=facts.backend_url, token=facts.read_token(), dashboard_id=facts.dashboard_id)
+    return Preflight(
+        facts=facts,
+        product=ProductClient(address),
+        book=ProcessBook(folder=box.folder),
+        router=httpx.Client(trust_env=False),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """One worker process at work."""
+
+    box: BoxFile
+    runner_for: Callable[[Callable[[str], None]], Runner]
+    tell_supervisor: Callable[[str], None]
+    # Redis may hang; who watches in Flower must not slow a run.
+    flower: ThreadPoolExecutor
+
+    def work(self, order: RunOrder, *, show_progress: Callable[[str], None]) -> None:
+        """The order is done with. After a refusal the box takes nothing until it is fit again."""
+
+        def announce(phase: str) -> None:
+            self.tell_supervisor(f"phase {phase}")
+            self.flower.submit(_try_to_show, show_progress, phase)
+
+        runner = self.runner_for(announce)
+        refusal = runner.run(order)
+        if refusal is not None:
+            self._wait_until_fit(runner.preflight, order, refusal)
+        self.tell_supervisor("idle")
+
+    def _wait_until_fit(self, preflight: Preflight, order: RunOrder, refusal: Refusal) -> None:
+        log.warning("contended", reason=refusal.message)
+        said = ""
+        while True:
+            if refusal.reason != said:
+                self.tell_supervisor(f"contended {refusal.reason}")
+                said = refusal.reason
+            time.sleep(_CONTENDED_POLL_S)
+            try:
+                preflight.check(order.mode)
+            except Refusal as again:
+                refusal = again
+            else:
+                log.info("fit again")
+                return
+
+
+def _try_to_show(show: Callable[[str], None], phase: str) -> None:
+    try:
+        show(phase)
+    except Exception as error:  # noqa: BLE001  # whatever Redis does, a picture of progress is worth no run
+        log.warning("progress not shown", phase=phase, cause=f"{type(error).__name__}: {error}")
+
+
+def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str], None]) -> Workplace:
+    """Everything is open. Made in the process that runs the orders: connections don't survive a fork."""
+    box = load_box(box_file)
+    facts = read_facts(facts_path(box))
+    preflight = make_preflight(box, facts)
+    journal = Journal(journal_path(box))
+    # Concurrency is 1, and this process has just begun: whatever is open was another's, who is dead.
+    for entry in journal.settle():
+        log.warning("died", run=entry.name, attempt=entry.attempt)
+        tell_supervisor(f"died {entry.attempt}")
+    client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}-worker")
+    bench = Bench(
+        facts=facts, product=preflight.product, journal=journal, evidence=evidence_store(box), book=preflight.book
+    )
+    farm = FarmDoor(client, UUID(token))
+    box_facts = BoxFacts(
+        box=box.name,
+        lane=box.lane,
+        renderer=facts.renderer,
+        product_revision=facts.revision,
+        versions=read_versions(),
+    )
+
+    def runner_for(announce: Callable[[str], None]) -> Runner:
+        return Runner(
+            bench=bench,
+            preflight=preflight,
+            farm=farm,
+            box=box_facts,
+            announce=announce,
+            make_nonce=lambda: secrets.token_hex(16),
+        )
+
+    return Workplace(
+        box=box,
+        runner_for=runner_for,
+        tell_supervisor=tell_supervisor,
+        flower=ThreadPoolExecutor(max_workers=1, thread_name_prefix="flower"),
+    )
+
+
+def read_versions() -> dict[str, str]:
+    """The versions that a result may depend on."""
+    found = {"python": platform.python_version()}
+    for package in ("bv3", "celery", "playwright", "psycopg"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
