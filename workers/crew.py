@@ -6,14 +6,10 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from uuid import UUID
 
 import structlog
 
-from workers.boxfile import BoxFile
 from workers.journal import Journal
-from workers.processes import ProcessBook
 from workers.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
@@ -39,22 +35,17 @@ class Doing:
 
 
 class Crew:
-    """At most one worker process at a time. `report` takes box events, `changed` is called when a beat is due."""
+    """At most one worker process at a time. `report` takes box events."""
 
     def __init__(
         self,
-        box: BoxFile,
-        box_file: Path,
-        token: UUID,
-        book: ProcessBook,
         journal: Journal,
+        *,
+        start_worker: Callable[[], WorkerProcess],
         report: Callable[..., None],
     ) -> None:
-        self._box = box
-        self._box_file = box_file
-        self._token = token
-        self._book = book
         self._journal = journal
+        self._start_worker = start_worker
         self._report = report
         self._worker: WorkerProcess | None = None
         self._may_consume = False
@@ -76,8 +67,7 @@ class Crew:
 
     def start(self) -> None:
         """A worker process runs; it consumes once `let_go` was called."""
-        log_file = self._box.folder / "worker.log"
-        self._worker = WorkerProcess(self._box, self._box_file, self._token, self._book, log_file)
+        self._worker = self._start_worker()
         self._heard_s = time.monotonic()
         self._do("starting", "")
         if self._may_consume:

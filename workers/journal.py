@@ -252,7 +252,8 @@ class Journal:
             (*values, run, dispatch, *states),
         )
         if done.rowcount != 1:
-            raise JournalError(f"run {run}, dispatch {dispatch} is not in {allowed}: {change.split(',', maxsplit=1)[0]} refused")
+            what = change.partition(",")[0]
+            raise JournalError(f"run {run}, dispatch {dispatch} is not in {allowed}: {what} refused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

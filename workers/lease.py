@@ -82,4 +82,4 @@ def _read_boot() -> str:
 
 
 def _read_namespace() -> str:
-    return os.readlink("/proc/self/ns/net") if sys.platform == "linux" else "host"
+    return str(Path("/proc/self/ns/net").readlink()) if sys.platform == "linux" else "host"

@@ -15,7 +15,9 @@ KEPT_TEXT_CHARS = 200
 KEPT_LABEL_CHARS = 80
 KEPT_URL_CHARS = 2000
 
-_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "‚": "'"})
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u00ab\u00bb"
+_SINGLE_QUOTES = "\u2018\u2019\u201a"
+_QUOTES = str.maketrans(dict.fromkeys(_DOUBLE_QUOTES, '"') | dict.fromkeys(_SINGLE_QUOTES, "'"))
 # What editors put into empty or edited text, and nobody typed.
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad]")
 # A text box in the accessibility listing (contract section 4), with its value.

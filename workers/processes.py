@@ -91,9 +91,9 @@ def find_survivors(book: ProcessBook, *, spare: frozenset[int] = frozenset()) ->
             group = os.getpgid(process.pid)
             if group in spared:
                 continue
-            if group in groups or _is_marked(process, book.folder):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            is_ours = group in groups or _is_marked(process, book.folder)
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
     return tuple(found)
 
 

@@ -31,6 +31,7 @@ from workers.lock import bind_host_lock, lock_folder
 from workers.processes import ProcessBook, kill_survivors
 from workers.stack.driver import StackDriver, make_driver
 from workers.uplink import Uplink
+from workers.worker_process import WorkerProcess
 from workers.workplace import evidence_store, journal_path
 
 log = structlog.get_logger(__name__)
@@ -85,7 +86,11 @@ class Supervisor:
             publisher = Publisher(app=make_app(box.broker_url.get_secret_value(), box=box.name))
             self._uplink = Uplink(box.name, journal_path(box), evidence_store(box), publisher)
             self._pulse = Pulse(client, token, self._look, self._hear)
-            self._crew = Crew(box, self._box_file, token, self._book, journal, self._pulse.add_event)
+            self._crew = Crew(
+                journal,
+                start_worker=lambda: WorkerProcess(box, self._box_file, token, self._book),
+                report=self._pulse.add_event,
+            )
             self._crew.settle()
             return self._work(journal)
 

@@ -24,10 +24,10 @@ _POLL_S = 0.02
 class WorkerProcess:
     """One worker from start to end. It consumes nothing before `let_go`."""
 
-    def __init__(self, box: BoxFile, box_file: Path, token: UUID, book: ProcessBook, log_file: Path) -> None:
+    def __init__(self, box: BoxFile, box_file: Path, token: UUID, book: ProcessBook) -> None:
         reads_life, self._life = os.pipe()
         self.news, writes_news = os.pipe()
-        os.set_blocking(self.news, False)  # the os module has no name for it
+        os.set_blocking(self.news, False)
         environment = {
             **os.environ,
             MARK: str(box.folder),
@@ -38,20 +38,11 @@ class WorkerProcess:
             "BV3_BOX": box.name,
             "BV3_BROKER_URL": box.broker_url.get_secret_value(),
         }
-        arguments = ["-Q", queue_of_box(box.name), "-n", f"box@{box.name}", "-P", "prefork", "-c", "1", "-E"]
-        with log_file.open("ab") as log:
+        celery = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-P", "prefork", "-c", "1", "-E"]
+        names = ["-Q", queue_of_box(box.name), "-n", f"box@{box.name}", "--without-gossip", "--without-mingle"]
+        with (box.folder / "worker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "celery",
-                    "-A",
-                    "workers.app",
-                    "worker",
-                    *arguments,
-                    "--without-gossip",
-                    "--without-mingle",
-                ],  # fmt: skip
+                [*celery, *names],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

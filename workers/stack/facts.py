@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def write_facts(path: Path, facts: StackFacts) -> None:
     """The file holds these facts, whole."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
-    os.replace(fresh, path)
+    fresh.replace(path)
 
 
 def read_facts(path: Path) -> StackFacts:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 
@@ -174,9 +175,8 @@ class ReferenceDriver:
         if len(found) != 1:
             raise StackError(f"a fresh data root has {len(found)} dashboards instead of one")
         product = self._product(found[0])
-        card = {"browser_id": AUDIT_CARD, "url": "about:blank", "tabs": [], "activeTabId": "", "spawned_by": None}
-        place = {"x": 0, "y": 0, "width": 400, "height": 300, "keep_open": True, "dashboard_id": found[0]}
-        product.write_layout({**product.read_layout(), "browser_cards": {AUDIT_CARD: {**card, **place}}})
+        cards = {AUDIT_CARD: _describe_audit_card(found[0])}
+        product.write_layout({**product.read_layout(), "browser_cards": cards})
         return found[0]
 
     def _collect_facts(self, dashboard_id: str, *, revision: str) -> StackFacts:
@@ -243,6 +243,23 @@ class ReferenceDriver:
 # Which part a refusal speaks of.
 _PART_BEHIND = {"renderer": "renderer", "clean_start": "renderer", "router": "router", "backend": "backend"}
 _STACK_PARTS = frozenset({"supervisord", "router", "sites", "backend", "renderer"})
+
+
+def _describe_audit_card(dashboard_id: str) -> dict[str, Any]:
+    """A user's card, which the product never reuses and never closes."""
+    return {
+        "browser_id": AUDIT_CARD,
+        "url": "about:blank",
+        "tabs": [],
+        "activeTabId": "",
+        "spawned_by": None,
+        "keep_open": True,
+        "dashboard_id": dashboard_id,
+        "x": 0,
+        "y": 0,
+        "width": 400,
+        "height": 300,
+    }
 
 
 def _is_listened_on(port: int) -> bool:

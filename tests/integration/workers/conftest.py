@@ -1,0 +1,207 @@
+"""A farm around one real box: PostgreSQL, Valkey, dispatcher, a storekeeper for `results`, and `bv3-box work`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+import sqlalchemy as sa
+
+from broker.codec import decode
+from broker.store import grading
+from broker.store.engine import begin, make_engine
+from broker.store.logins import ensure_box_login
+from broker.store.sweeps import NewRun, NewSweep, create_sweep
+from broker.suites import load_suite
+from broker.types import RunRecord
+from workers.processes import MARK
+
+ROOT = Path(__file__).resolve().parents[3]
+SWEEP = "c7-20261129T220003Z-k3f9"
+
+
+@dataclass(slots=True)
+class Storekeeper:
+    """Takes what boxes publish and stores it, as the grader does before it grades."""
+
+    broker_url: str
+    engine: sa.Engine
+    records: list[RunRecord] = field(default_factory=list)
+    ending: bool = False
+
+    def run(self) -> None:
+        with redis.Redis.from_url(self.broker_url) as line:
+            while not self.ending:
+                popped: Any = line.brpop(["results"], timeout=0.2)
+                if popped is not None:
+                    self.store(json.loads(popped[1]))
+
+    def store(self, message: dict[str, Any]) -> None:
+        task = message["headers"]["task"]
+        kwargs = json.loads(base64.b64decode(message["body"]))[1]
+        if task == "bv3.grade":
+            return
+        data = base64.b64decode(kwargs.pop("data"))
+        with begin(self.engine) as connection:
+            if task == "bv3.store_evidence":
+                grading.save_chunk(connection, data=data, **kwargs)
+                return
+            record = decode(RunRecord, data)
+            saved = grading.save_record(connection, raw=data, record=record, **kwargs)
+        if saved.status == "stored":
+            self.records.append(record)
+
+
+@dataclass(slots=True)
+class BoxUnderTest:
+    """One box: its file, and the supervisor when it runs."""
+
+    name: str
+    folder: Path
+    file: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with (self.folder / "box.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "workers.cli", "work", "--box", str(self.file)],
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+        return self.process
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "box.log").read_text()
+
+    def list_processes(self) -> list[psutil.Process]:
+        """Every process that carries the box's mark."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == str(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+    def stop(self, timeout_s: float = 40.0) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+
+@dataclass(slots=True)
+class Farm:
+    """The services around the boxes, and what their rows say."""
+
+    engine: sa.Engine
+    database_url: str
+    broker_url: str
+    keeper: Storekeeper
+    folder: Path
+    free_port: Callable[[], int]
+    boxes: list[BoxUnderTest] = field(default_factory=list)
+    helpers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def ask(self, statement: str, **values: Any) -> list[Any]:
+        with begin(self.engine) as connection:
+            return list(connection.execute(sa.text(statement), values))
+
+    def add_box(self, name: str) -> BoxUnderTest:
+        with begin(self.engine) as connection:
+            login = ensure_box_login(connection, name, "secret")
+        url = sa.make_url(self.database_url).set(username=login, password="secret")
+        folder = self.folder / name
+        folder.mkdir()
+        ports = "\n".join(f"{part} = {self.free_port()}" for part in ("backend", "router", "https", "http"))
+        file = folder / "box.toml"
+        file.write_text(
+            f'name = "{name}"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\n'
+            f'lane = "stub"\nmode = "dry"\nfolder = "{folder}"\n'
+            f'database_url = "{url.render_as_string(hide_password=False)}"\nbroker_url = "{self.broker_url}"\n\n'
+            f"[ports]\n{ports}\n"
+        )
+        self.boxes.append(BoxUnderTest(name=name, folder=folder, file=file))
+        return self.boxes[-1]
+
+    def add_sweep(self, *sites: str, trials: int = 1) -> None:
+        suite = load_suite("known")
+        tasks = [task for task in suite.tasks if task.site in sites]
+        runs = [
+            NewRun(arm="default", site=task.site, trial=trial, order_key=trial * 100 + index, task=task)
+            for trial in range(1, trials + 1)
+            for index, task in enumerate(tasks)
+        ]
+        new = NewSweep(
+            id=SWEEP,
+            plan="c7",
+            suite=suite.name,
+            suite_sha256=suite.sha256,
+            mode="dry",
+            trials=trials,
+            priority=0,
+            retries=2,
+            requested_by="test",
+            params={},
+            runs=tuple(runs),
+        )
+        with begin(self.engine) as connection:
+            create_sweep(connection, new)
+
+    def dispatch(self) -> None:
+        """A dispatcher runs from now on."""
+        environment = {**os.environ, "BV3_BROKER_URL": self.broker_url, "BV3_DATABASE_URL": self.database_url}
+        with (self.folder / "dispatcher.log").open("ab") as log:
+            self.helpers.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "scheduler.cli", "dispatcher"],
+                    stdout=log,
+                    stderr=log,
+                    cwd=ROOT,
+                    env=environment,
+                    start_new_session=True,
+                )
+            )
+
+    def close(self) -> None:
+        for helper in self.helpers:
+            helper.kill()
+            helper.wait()
+        for box in self.boxes:
+            if box.process is not None and box.process.poll() is None:
+                box.process.kill()
+                box.process.wait()
+            for process in box.list_processes():
+                process.kill()
+
+
+@pytest.fixture
+def farm(database: str, valkey: str, tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Farm]:
+    engine = make_engine(database, application="test", pooled=False)
+    keeper = Storekeeper(broker_url=valkey, engine=engine)
+    thread = threading.Thread(target=keeper.run)
+    thread.start()
+    made = Farm(
+        engine=engine, database_url=database, broker_url=valkey, keeper=keeper, folder=tmp_path, free_port=free_port
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+        keeper.ending = True
+        thread.join()
