@@ -365,10 +365,10 @@ def box_losses(connection: sa.Connection, sweep_id: str) -> Losses:
     """What the boxes refused before any start, with the minutes their refusals and waits took."""
     rows = connection.execute(
         sa.text(
-            "select coalesce(e.facts ->> 'reason', 'unnamed') as reason, count(*) as times,"
+            "select coalesce(split_part(e.facts ->> 'reason', ':', 1), 'unnamed') as reason, count(*) as times,"
             " sum(coalesce((e.facts ->> 'lost_s')::float, 0)) as lost_s"
             " from box_events e join site_runs r on r.id = e.run_id"
-            " where r.sweep_id = :id and e.kind = 'released' and coalesce(e.facts ->> 'cause', '') = 'preflight'"
+            " where r.sweep_id = :id and e.kind = 'released' and coalesce(e.facts ->> 'refused', '') = 'true'"
             " group by 1 order by 2 desc, 1"
         ),
         {"id": sweep_id},

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.types import Bucket, Evidence
+from broker.types import BoxEvent, Bucket, Evidence
 from grader.evidence import Case
 from grader.markers import Hit
+
+# What a box calls the event; its `part` says which.
+PART_RESTARTED = "part_restarted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,14 @@ class Finding:
     why: str
     lines: tuple[Hit, ...] = ()
     evidence: Evidence | None = None
+
+
+def find_restart(case: Case, *parts: str) -> BoxEvent | None:
+    """The first event by which the box says that one of these parts was started within the run: it had ended."""
+    return next(
+        (event for event in case.record.events if event.kind == PART_RESTARTED and event.facts.get("part") in parts),
+        None,
+    )
 
 
 def claim_lines(case: Case) -> tuple[Hit, ...]:

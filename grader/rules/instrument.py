@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from broker.types import Bucket, Claim, Evidence, HarnessError, Mode, Phase
 from grader.evidence import Case
-from grader.rules.finding import Finding
+from grader.rules.finding import Finding, find_restart
 
-_BACKEND_EVENTS = frozenset({"backend_restarted", "backend_died"})
 _ERROR_BUCKETS = {
     "backend": Bucket.INFRA_BACKEND,
     "renderer": Bucket.INFRA_NO_RENDERER,
     "router": Bucket.INFRA_ROUTER,
     "contended": Bucket.INFRA_CONTENDED,
 }
-# What fails while the page is read or later leaves the run itself as it was: then the reads decide.
+# What fails after the page was read leaves the run itself as it was.
 _BEFORE_AUDIT = frozenset({Phase.PREFLIGHT, Phase.START, Phase.RESET, Phase.LAUNCH, Phase.WAIT})
 
 
@@ -51,11 +50,11 @@ def box_contended(case: Case) -> Finding | None:
 
 def backend_restarted(case: Case) -> Finding | None:
     """The backend ended or started again within the run: by the box's own supervision, else by the slice."""
-    event = next((event for event in case.record.events if event.kind in _BACKEND_EVENTS), None)
+    event = find_restart(case, "backend")
     lines = case.scan.find("backend_restarted", "server_started", "server_stopped", "backend_unreachable")
     if event is None and not lines:
         return None
-    seen = f", seen at {event.at}" if event else ""
+    seen = f", started again at {event.at}" if event else ""
     return Finding(bucket=Bucket.INFRA_BACKEND, why=f"the backend went away within the run{seen}", lines=lines)
 
 
@@ -83,7 +82,8 @@ def step_failed(case: Case) -> Finding | None:
 def _spoils_run(error: HarnessError) -> bool:
     if error.kind == "budget":
         return False
-    return error.phase in _BEFORE_AUDIT or (error.kind in {"backend", "contended"} and error.phase is Phase.AUDIT)
+    # a renderer that fails the audit is told by the reads and the probes
+    return error.phase in _BEFORE_AUDIT or (error.phase is Phase.AUDIT and error.kind != "renderer")
 
 
 def no_session(case: Case) -> Finding | None:

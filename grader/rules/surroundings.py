@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from broker.types import Bucket, Claim
 from grader.evidence import Case
-from grader.rules.finding import Finding, distinct
+from grader.rules.finding import Finding, distinct, find_restart
 
-_PART_EVENTS = {
-    "renderer_restarted": Bucket.INFRA_NO_RENDERER,
-    "renderer_died": Bucket.INFRA_NO_RENDERER,
-    "router_restarted": Bucket.INFRA_ROUTER,
-    "router_died": Bucket.INFRA_ROUTER,
+# Parts that a run can lose and still have been seen to succeed; the backend is not one of them.
+_PART_BUCKETS = {
+    "renderer": Bucket.INFRA_NO_RENDERER,
+    "router": Bucket.INFRA_ROUTER,
+    # the pages of a reference stack
+    "sites": Bucket.INFRA_HARNESS,
 }
 
 
 def part_restarted(case: Case) -> Finding | None:
-    """The renderer or the router ended or started again within the run, as the box's supervision saw it."""
-    event = next((event for event in case.record.events if event.kind in _PART_EVENTS), None)
+    """Renderer or router ended and started again within the run, as the box's supervision saw it."""
+    event = find_restart(case, *_PART_BUCKETS)
     if event is None:
         return None
-    return Finding(
-        bucket=_PART_EVENTS[event.kind],
-        why=f"{event.kind.replace('_', ' ')} within the run, at {event.at}",
-    )
+    part = event.facts["part"]
+    return Finding(bucket=_PART_BUCKETS[part], why=f"the {part} started again within the run, at {event.at}")
 
 
 def renderer_silent(case: Case) -> Finding | None:

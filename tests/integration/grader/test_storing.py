@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store import dispatching
+from broker.store import dispatching, grading
 from broker.store.engine import begin
 from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
-from grader.reading import read_attempts
+from grader.reading import read_attempts, read_sweep
 from grader.storing import MAX_TRIES, grade_pending, keep_record, persist
 
 Started = dict[str, Any]
@@ -133,3 +133,26 @@ def test_storing_waits_until_postgresql_answers_again(engine: sa.Engine, sweep: 
 def test_an_answer_that_is_an_error_is_raised_and_not_waited_for(engine: sa.Engine) -> None:
     with pytest.raises(sa.exc.ProgrammingError):
         persist(engine, lambda connection: connection.execute(sa.text("select no_such_column")))
+
+
+def test_what_preflights_refused_is_counted_beside_flake(
+    engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
+) -> None:
+    box = make_box("box-a")
+    for number, (reason, facts) in enumerate(
+        [
+            ("router: it does not answer", {"refused": True, "lost_s": 90}),
+            ("router: it answers 503", {"refused": True, "lost_s": 30}),
+            ("the sweep is paused", {"refused": False}),
+        ]
+    ):
+        with begin(engine) as connection:
+            run = dispatching.read_board(connection, planned_limit=1).planned[0]
+            handed = dispatching.hand_out(connection, run_id=run.id, box=box.name, slot=1)
+        assert handed is not None
+        assert box.client.released(run.id, handed.order.dispatch, box.token, reason, facts) == "ok", number
+    with begin(engine) as connection:
+        losses = grading.box_losses(connection, sweep)
+        facts = read_sweep(connection, find_sweep(connection, sweep), 0)
+    assert (losses.refusals, losses.minutes, losses.by_reason) == (2, 2.0, {"router": 2})
+    assert (facts.refusals, facts.box_minutes_lost) == (2, 2.0)

@@ -40,6 +40,10 @@ def _absent(**changes: Any) -> dict[str, Any]:
     return {"read": {"count": 0, "after_dispatch": 1, "url": "https://x.com/home", **changes}}
 
 
+def _restart(part: str) -> BoxEvent:
+    return BoxEvent(kind="part_restarted", at="2026-11-29T22:00:03+00:00", facts={"part": part, "pid": "7"})
+
+
 CASES: dict[str, tuple[tuple[str, ...], dict[str, Any], Bucket, str]] = {
     "claimed, seen, right page": (("fill", "dryrun", "probe"), {}, Bucket.OK, "reached"),
     "the form is incomplete, the box is filled": (("fill", "dryrun disabled", "probe"), {}, Bucket.OK, "reached"),
@@ -49,7 +53,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, Any], Bucket, str]] = {
     "sent by the recovery of a dry run": (("nothing", "recovery", "sent"), {}, Bucket.PRODUCT_FALSE_SUCCESS, "sent_in_dry_run"),
     "a retired site": (("fill", "dryrun"), {"task": {"retired": Retirement(date="2026-08-06", evidence="direct fetch")}}, Bucket.NOT_MEASURABLE, "site_retired"),
     "a second backend on the box": (("fill", "dryrun"), {"events": (BoxEvent(kind="contended", at="t"),)}, Bucket.INFRA_CONTENDED, "box_contended"),
-    "a restart that supervision saw": (("fill", "dryrun"), {"events": (BoxEvent(kind="backend_restarted", at="t"),)}, Bucket.INFRA_BACKEND, "backend_restarted"),
+    "a restart that supervision saw": (("fill", "dryrun"), {"events": (_restart("backend"),)}, Bucket.INFRA_BACKEND, "backend_restarted"),
     "a restart that the log shows": (("fill", "started"), {}, Bucket.INFRA_BACKEND, "backend_restarted"),
     "a restart that a supervisor printed": (("fill", "restarted"), {}, Bucket.INFRA_BACKEND, "backend_restarted"),
     "a live backend under a dry plan": (("fill", "dryrun"), {"mode": Mode.LIVE}, Bucket.INFRA_HARNESS, "wrong_mode"),
@@ -67,8 +71,11 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, Any], Bucket, str]] = {
     "a message box, by the product's word": (("fill message", "dryrun"), NOT_READ, Bucket.PRODUCT_WRONG_SURFACE, "filled_message_box"),
     "filled on another host": (("fill elsewhere", "dryrun"), {"read": {"url": "https://netflix.com/home"}}, Bucket.PRODUCT_WRONG_SURFACE, "filled_wrong_page"),
     "filled elsewhere, then the recovery filled right": (("fill elsewhere", "dryrun", "recovery", "fill", "dryrun"), {}, Bucket.PRODUCT_WRONG_SURFACE, "filled_wrong_page"),
-    "the renderer was restarted": (("fill", "died"), {"events": (BoxEvent(kind="renderer_died", at="t"),)}, Bucket.INFRA_NO_RENDERER, "part_restarted"),
-    "the router was restarted": (("nothing",), {"events": (BoxEvent(kind="router_restarted", at="t"),)}, Bucket.INFRA_ROUTER, "part_restarted"),
+    "the renderer was restarted": (("fill", "died"), {"events": (_restart("renderer"),)}, Bucket.INFRA_NO_RENDERER, "part_restarted"),
+    "the pages of the reference stack were restarted": (("nothing",), {"events": (_restart("sites"),)}, Bucket.INFRA_HARNESS, "part_restarted"),
+    "a bug in reading the page": (("fill", "dryrun"), {"errors": (HarnessError(phase=Phase.AUDIT, kind="harness", message="KeyError"),)}, Bucket.INFRA_HARNESS, "step_failed"),
+    "the router was restarted, and the fill was seen": (("fill", "dryrun"), {"events": (_restart("router"),)}, Bucket.OK, "reached"),
+    "the router was restarted": (("nothing",), {"events": (_restart("router"),)}, Bucket.INFRA_ROUTER, "part_restarted"),
     "bv3's own card was silent": (("fill", "timed out"), {"probe_after": DEAD_PROBE}, Bucket.INFRA_NO_RENDERER, "renderer_silent"),
     "no renderer at all": (("refused", "ended"), NO_PROBES, Bucket.INFRA_NO_RENDERER, "renderer_away"),
     "the renderer went in mid-run": (("fill", "no dashboard"), NO_PROBES, Bucket.INFRA_NO_RENDERER, "renderer_away"),
