@@ -135,7 +135,7 @@ def _follow_start(files: FarmFiles, number: int | None, steps: StepReader, deadl
         if number is not None and state is not None:
             if state["phase"] == Phase.READY and state["order"] >= number:
                 return read_document(files.home.farm_json)
-            if state["phase"] == Phase.FAILED:
+            if state["phase"] == Phase.FAILED and not kept:
                 raise as_error(state)
         if not kept:
             if number is None or (state is not None and state["phase"] == Phase.STOPPED):
@@ -192,7 +192,7 @@ def bring_down(home: FarmHome, say: Say, *, force: bool) -> bool:
             start_keeper(files, "--stop")
         elif force or not _allow_leaving(files):
             _tell_to_stop(files)
-    _follow_stop(files, StepReader(say=say, skip=kept))
+    _follow_stop(files, StepReader(say=say, skip=kept), force=force)
     return True
 
 
@@ -236,12 +236,12 @@ def _tell_to_stop(files: FarmFiles) -> None:
         send(Identity(**state["keeper"]), signal.SIGTERM)
 
 
-def _follow_stop(files: FarmFiles, steps: StepReader) -> None:
+def _follow_stop(files: FarmFiles, steps: StepReader, *, force: bool) -> None:
     while _is_kept_now(files):
         state = read_document(files.state)
         if state is not None:
             steps.read(state)
-            if state["phase"] == Phase.READY and has_users(files.home):
+            if not force and state["phase"] == Phase.READY and has_users(files.home):
                 raise ServiceError(
                     "another command has just begun to use the farm: it stops when that ends",
                     hint="`bv3-farm down --force` stops it now",

@@ -40,18 +40,10 @@ def set_box_login(url: str, box: str, password: str) -> str:
 
 
 def has_active_sweep(url: str) -> bool:
-    """Whether a sweep still has work to hand out or runs under way. Raises DatabaseError: could not look."""
-    return _within(url, _ask_active)
+    """Whether any sweep still wants its runs to be done. Raises DatabaseError: could not look."""
+    from broker.store.sweeps import has_active_sweep as ask
 
-
-def _ask_active(connection: sa.Connection) -> bool:
-    import sqlalchemy as sa
-
-    question = """
-        select exists (select from sweeps where finished_at is null and paused_at is null and halted_at is null)
-            or exists (select from attempts where state = 'started')
-    """
-    return bool(connection.scalar(sa.text(question)))
+    return _within(url, ask)
 
 
 def _within(url: str, act: Callable[[sa.Connection], T]) -> T:

@@ -90,7 +90,7 @@ class Farm:
     def _report(self, part: Part | Schema) -> None:
         if part.state is PartState.READY:
             self.say(f"{part.name} ready {part.ready_after_s or 0.0:.1f} s")
-        elif part.failure is not None:
+        elif part.state in (PartState.RESTING, PartState.FAILED) and part.failure is not None:
             self.say(f"{part.name} {part.state}: {part.failure.message}")
 
     def _record(self) -> None:

@@ -78,6 +78,7 @@ class Keeper:
         return EXIT_SERVICE if self.phase is Phase.FAILED else 0
 
     def _begin(self) -> None:
+        self.publish()
         warm_up()
         self.farm = Farm(files=self.files, programs=build_programs(self.files), say=self.say)
         if inherited := self.farm.inherit():

@@ -72,7 +72,7 @@ class Programs:
         """The parts of a farm with so many boxes, or of one that is only to be read, in starting order."""
         if not full:
             return [self.postgres]
-        central: list[Service] = [self.valkey, self.postgres, self.dispatcher, self.grader, self.flower]
+        central: list[Service] = [self.postgres, self.valkey, self.dispatcher, self.grader, self.flower]
         return central + [self.box(index) for index in range(boxes)]
 
 

@@ -1,0 +1,108 @@
+"""What is left when something of the farm is killed, and that the next command puts it right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+Wait = Callable[..., None]
+Kill = Callable[[int], None]
+
+
+def test_a_killed_keeper_leaves_the_parts_running_and_the_next_one_goes_on_with_them(
+    farm: Any, kill_process: Kill
+) -> None:
+    farm.up(boxes=2)
+    parts = farm.pids()
+    keeper = farm.keeper_pid()
+    kill_process(keeper)
+    assert farm.status()["phase"] == "unattended"
+    assert {name: part["pid"] for name, part in farm.status()["parts"].items() if part["pid"]} == parts
+    assert farm.up(boxes=1)["boxes"] == ["box-a", "box-b"]
+    assert farm.pids() == parts
+    assert farm.keeper_pid() != keeper
+
+
+def test_down_stops_what_a_killed_keeper_left(farm: Any, kill_process: Kill) -> None:
+    farm.up()
+    kill_process(farm.keeper_pid())
+    farm.down()
+    assert farm.is_gone()
+
+
+def test_after_everything_was_killed_down_cleans_up(farm: Any, kill_process: Kill) -> None:
+    farm.up(boxes=2)
+    for pid in [farm.keeper_pid(), *farm.pids().values()]:
+        kill_process(pid)
+    assert not farm.status()["running"]
+    farm.down()
+    assert farm.is_gone()
+
+
+def test_after_everything_was_killed_up_works_at_once(farm: Any, kill_process: Kill) -> None:
+    before = farm.up(boxes=2)
+    with psycopg.connect(before["database_url"].replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("create table if not exists committed_before_the_crash (n int)")
+    for pid in [farm.keeper_pid(), *farm.pids().values()]:
+        kill_process(pid)
+    after = farm.up()
+    assert after["boxes"] == ["box-a"], "what was ordered of a farm that is gone is void"
+    with psycopg.connect(after["database_url"].replace("+psycopg", "")) as connection:
+        connection.execute("select from committed_before_the_crash")
+
+
+def test_processes_that_nobody_recorded_are_ended_before_a_new_start(farm: Any, kill_process: Kill) -> None:
+    farm.up()
+    kill_process(farm.keeper_pid())
+    strays = list(farm.pids().values())
+    (farm.home / "farm" / "processes.json").unlink()
+    farm.up_store()
+    assert {process.pid for process in farm.marked() if process.pid in strays} == set()
+
+
+def test_a_recorded_pid_that_now_belongs_to_another_program_is_left_alone(
+    farm: Any, kill_process: Kill
+) -> None:
+    farm.up_store()
+    for pid in [farm.keeper_pid(), *farm.pids().values()]:
+        kill_process(pid)
+    table = farm.home / "farm" / "processes.json"
+    rows = json.loads(table.read_text())
+    with psutil.Popen(["sleep", "60"]) as bystander:
+        rows["postgres"]["pid"] = bystander.pid
+        table.write_text(json.dumps(rows))
+        farm.down()
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+@pytest.mark.parametrize("part", ["valkey", "postgres", "dispatcher", "box-a"])
+def test_a_killed_part_comes_back_on_its_port_and_the_others_stay(
+    farm: Any, kill_process: Kill, wait_until: Wait, part: str
+) -> None:
+    before = farm.up()
+    pids = farm.pids()
+    restarts = farm.status()["parts"][part]["restarts"]
+    kill_process(pids[part])
+    wait_until(lambda: farm.pids().get(part, pids[part]) != pids[part] and farm.is_ready(), "the part is back")
+    assert farm.status()["parts"][part]["restarts"] == restarts + 1
+    assert {**farm.pids(), part: 0} == {**pids, part: 0}
+    assert farm.up() == before
+
+
+def test_an_interrupted_first_start_is_repaired(make_farm: Callable[[str], Any]) -> None:
+    fresh = make_farm("interrupted")
+    user = fresh.begin_joining("--store-only")
+    fresh.wait_for_half_a_cluster()
+    keeper = fresh.keeper_pid()
+    psutil.Process(keeper).kill()
+    user.kill()
+    user.communicate()
+    fresh.up_store()
+    assert fresh.status()["phase"] == "ready"
+    fresh.down()

@@ -1,0 +1,183 @@
+"""The servers as the farm sets them up, and what a person reads when one does not come up."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+import pytest
+import redis
+
+
+def test_nothing_is_evicted_or_forgotten_and_only_loopback_listens(farm: Any) -> None:
+    address = farm.up()
+    with redis.Redis.from_url(address["broker_url"]) as valkey:
+        assert valkey.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
+        assert valkey.config_get("appendonly")["appendonly"] == "yes"
+    with psycopg.connect(address["database_url"].replace("+psycopg", "")) as connection:
+        for name in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert connection.execute(f"show {name}").fetchone() == ("on",)
+        assert connection.execute("select rolsuper from pg_roles where rolname = current_user").fetchone() == (False,)
+    listening = [
+        connection.laddr.ip
+        for process in farm.marked()
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert set(listening) == {"127.0.0.1"}
+
+
+def test_a_wrong_password_opens_neither_server(farm: Any) -> None:
+    address = farm.up()
+    broker, database = urlsplit(address["broker_url"]), urlsplit(address["database_url"])
+    with redis.Redis(port=broker.port or 0, password="guess") as valkey, pytest.raises(redis.AuthenticationError):
+        valkey.ping()
+    for role in ("bv3", "postgres"):
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(host="127.0.0.1", port=database.port, user=role, password="guess", dbname="bv3")
+
+
+def test_passwords_stand_on_no_command_line_and_in_private_files_alone(farm: Any) -> None:
+    farm.up(boxes=2)
+    passwords = set(json.loads((farm.home / "farm" / "credentials.json").read_text()).values())
+    lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if any(password in line for password in passwords)]
+    secret = [path for path in farm.home.rglob("*") if path.is_file() and _holds(path, passwords)]
+    assert len(secret) >= 5
+    assert {path.stat().st_mode & 0o077 for path in secret} == {0}
+    logs = list((farm.home / "farm" / "logs").glob("*.log"))
+    assert not [log for log in logs if _holds(log, passwords)]
+
+
+def test_flower_asks_for_the_login_and_only_shows(farm: Any) -> None:
+    address = farm.up()
+    login = f"{address['flower_user']}:{address['flower_password']}"
+    where = urlsplit(address["flower_url"]).netloc
+    assert _ask(where, "GET", "/tasks") == 401
+    assert _ask(where, "GET", "/tasks", login="bv3:guess") == 401
+    assert _ask(where, "GET", "/tasks", login=login) == 200
+    assert _ask(where, "POST", "/api/worker/shutdown/any", login=login) == 403
+
+
+def test_flower_takes_another_port_when_its_usual_one_is_taken(stopped: Any) -> None:
+    farm = stopped
+    with _listening(5555, or_taken=True):
+        (farm.home / "farm" / "ports.json").unlink(missing_ok=True)
+        address = farm.up()
+    assert urlsplit(address["flower_url"]).port != 5555
+
+
+@pytest.mark.parametrize("part", ["flower", "postgres", "valkey"])
+def test_a_configured_port_that_is_taken_is_named_and_nothing_is_left_running(
+    stopped: Any, part: str
+) -> None:
+    farm = stopped
+    with _listening(0) as port:
+        failed = farm.run("up", **{f"BV3_{part.upper()}_PORT": str(port)})
+    assert failed.returncode == 3
+    assert f"port {port} for {part} is taken" in failed.stderr
+    assert f"BV3_{part.upper()}_PORT" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert farm.is_gone()
+
+
+def test_a_port_that_is_none_is_wrong_usage(stopped: Any) -> None:
+    farm = stopped
+    failed = farm.run("up", BV3_FLOWER_PORT="all")
+    assert failed.returncode in (2, 3)
+    assert "BV3_FLOWER_PORT: 'all' is no port" in failed.stderr
+
+
+def test_a_part_that_does_not_start_is_named_with_its_last_words(stopped: Any, tmp_path: Path) -> None:
+    farm = stopped
+    programs = tmp_path / "programs.toml"
+    programs.write_text(f"grader = ['{sys.executable}', '-c', 'raise SystemExit(\"no paper to grade\")']\n")
+    lines = Path(farm.environment["BV3_FARM_PROGRAMS"]).read_text().splitlines()
+    programs.write_text(programs.read_text() + "\n".join(line for line in lines if "grader" not in line))
+    failed = farm.run("up", BV3_FARM_PROGRAMS=str(programs))
+    assert failed.returncode == 3
+    assert "grader did not start: exit code 1" in failed.stderr
+    assert "no paper to grade" in failed.stderr
+    assert "grader.log" in failed.stderr
+    assert farm.is_gone()
+
+
+def test_logs_are_printed_by_part_and_an_unknown_part_names_the_known(farm: Any) -> None:
+    farm.up()
+    assert "ready to accept connections" in farm.done("logs", "postgres").stdout
+    assert farm.done("logs", "box-a", "-n", "1").stdout == "stand-in at work\n"
+    wrong = farm.run("logs", "postgrse")
+    assert wrong.returncode == 2
+    assert "postgres" in wrong.stderr
+
+
+def test_a_farm_elsewhere_is_not_embedded_here(farm: Any) -> None:
+    refused = farm.run("up", BV3_BROKER_URL="redis://elsewhere", BV3_DATABASE_URL="postgresql://elsewhere/bv3")
+    assert refused.returncode == 2
+    assert "BV3_BROKER_URL and BV3_DATABASE_URL" in refused.stderr
+
+
+def test_a_full_data_folder_is_named(make_farm: Callable[[str], Any]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    farm = make_farm("full")
+    farm.home.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", farm.home], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this machine allows no mounts")
+    try:
+        failed = farm.run("up")
+    finally:
+        subprocess.run(["umount", farm.home], check=True)
+    assert failed.returncode == 3
+    assert "MB left" in failed.stderr
+    assert "BV3_HOME" in failed.stderr
+
+
+def test_a_data_folder_that_can_not_be_made_is_named(farm: Any) -> None:
+    failed = farm.run("up", BV3_HOME="/proc/bv3")
+    assert failed.returncode == 3
+    assert "/proc/bv3" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def _holds(path: Path, passwords: set[str]) -> bool:
+    content = path.read_bytes()
+    return any(password.encode() in content for password in passwords)
+
+
+def _ask(where: str, method: str, path: str, *, login: str | None = None) -> int:
+    connection = http.client.HTTPConnection(where, timeout=5)
+    headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
+    try:
+        connection.request(method, path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _listening(port: int, *, or_taken: bool = False) -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", port))
+        except OSError:
+            if not or_taken:
+                raise
+            yield port
+            return
+        taken.listen(1)
+        yield taken.getsockname()[1]
