@@ -17,7 +17,7 @@ from infra.embedded.files import FarmFiles
 from infra.embedded.ports import PortBook
 from infra.embedded.postgres import Postgres
 from infra.embedded.processes import Launch
-from infra.embedded.services import REPOSITORY, SETTLED_S, plain_environment
+from infra.embedded.services import REPOSITORY, SETTLED_S, USUAL_ATTEMPTS, plain_environment
 from infra.embedded.valkey import Valkey
 
 _STACK_PORTS = ("backend", "router", "https", "http")
@@ -55,6 +55,7 @@ class Box:
 
     needs: tuple[str, ...] = ("valkey", "schema")
     start_timeout_s: float = 30.0
+    attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     # Its run may go on to the wall limit, and is saved and torn down after that.
     stop_timeout_s: float = WALL_LIMIT_S + 60

@@ -37,7 +37,6 @@ class Farm:
     parts: dict[str, Part | Schema] = field(default_factory=dict)
     _table: ProcessTable = field(init=False)
     _inherited: dict[str, Child] = field(default_factory=dict)
-    _may_move: bool = True
 
     def __post_init__(self) -> None:
         """The table of processes lies in the farm's folder."""
@@ -46,8 +45,6 @@ class Farm:
     def inherit(self) -> int:
         """What an earlier keeper left running is ours; what it left unrecorded is ended; how many are ours."""
         self._inherited = self._table.living()
-        # Others hold the addresses that the running ones were told: no part may move any more.
-        self._may_move = not self._inherited
         if ended := end_marked(self._farm_id, but=self._inherited):
             self.say(f"ended {ended} left-over processes")
         if inherited := len(self._inherited):
@@ -79,13 +76,19 @@ class Farm:
             self._record()
         for part in changed:
             self._report(part)
-        if self.is_ready:
-            self._may_move = False
         return bool(changed)
 
     def _turn_part(self, part: Part | Schema) -> bool:
         ready = all(need in self.parts and self.parts[need].state is PartState.READY for need in part.needs)
-        return part.turn(needs_ready=ready, may_move=self._may_move)
+        return part.turn(needs_ready=ready, may_move=not self._is_address_known(part))
+
+    def _is_address_known(self, part: Part | Schema) -> bool:
+        """Whether somebody was told where `part` listens, so that it can't go elsewhere."""
+        if isinstance(part, Schema) or part.has_served:
+            return True
+        # Who needs the schema needs PostgreSQL.
+        names = {part.name, "schema"} if part.name == "postgres" else {part.name}
+        return any(other.is_alive and names.intersection(other.needs) for other in self._processes())
 
     def _report(self, part: Part | Schema) -> None:
         if part.state is PartState.READY:

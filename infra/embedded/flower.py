@@ -12,7 +12,7 @@ from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Launch
-from infra.embedded.services import REPOSITORY, plain_environment, python_module
+from infra.embedded.services import REPOSITORY, USUAL_ATTEMPTS, plain_environment, python_module
 
 USER = "bv3"
 _USUAL_PORT = 5555
@@ -43,6 +43,7 @@ class Flower:
     name: str = "flower"
     needs: tuple[str, ...] = ("valkey",)
     start_timeout_s: float = 30.0
+    attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     stop_timeout_s: float = 5.0
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 # A part that lived so long has recovered; its next death counts as the first.
 RECOVERED_AFTER_S = 60.0
-# So many deaths before it ever served mean that it won't.
-HOPELESS_AFTER = 3
 # So long without a look at the database the sweeps in it are not moving: nothing is lost by stopping.
 BLIND_FOR_S = 120.0
 

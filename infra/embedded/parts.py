@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from broker.errors import Bv3Error
-from infra.embedded.lifetime import HOPELESS_AFTER, RECOVERED_AFTER_S, rest_s
+from broker.errors import Bv3Error, DatabaseError
+from infra.embedded.lifetime import RECOVERED_AFTER_S, rest_s
 from infra.embedded.logs import read_tail
 from infra.embedded.processes import Child, start
 from infra.embedded.services import Service
@@ -100,7 +100,9 @@ class Part:
             launch = self.service.prepare(may_move=may_move)
             self.child = start(launch, mark=self.mark, log=self.log)
         except Bv3Error as error:
-            self._fail(Failure(message=error.message, hint=error.hint))
+            # A database that is just away comes back; a port, a disk, a version does not by waiting.
+            is_final = not isinstance(error, DatabaseError)
+            self._fail(Failure(message=error.message, hint=error.hint), is_final=is_final)
         except OSError as error:
             self._fail(Failure(message=f"{self.name} can't be started: {error}"))
         else:
@@ -125,13 +127,13 @@ class Part:
         outcome = self.child.outcome if self.child else "ended"
         self._fail(self._describe(f"{self.name} {died}: {outcome}"))
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: Failure, *, is_final: bool = False) -> None:
         self.child = None
         self.failure = failure
         self.deaths += 1
         self.restarts += self.has_served
         self._due_s = time.monotonic() + rest_s(self.deaths)
-        hopeless = not self.has_served and self.deaths >= HOPELESS_AFTER
+        hopeless = not self.has_served and (is_final or self.deaths >= self.service.attempts)
         self.state = PartState.FAILED if hopeless else PartState.RESTING
 
     def _describe(self, message: str) -> Failure:

@@ -15,13 +15,15 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from broker.errors import ServiceError
 from infra.embedded.binaries import PostgresInstallation, find_postgres
 from infra.embedded.credentials import Credentials
 from infra.embedded.documents import write_document
 from infra.embedded.files import FarmFiles, check_space
 from infra.embedded.ports import HOST, PortBook
-from infra.embedded.processes import Account, Launch
+from infra.embedded.processes import Account, Launch, identify
 from infra.embedded.services import plain_environment
 
 # The farm's own role: it may make the boxes' logins; nobody is superuser over the network.
@@ -61,6 +63,8 @@ class Postgres:
     name: str = "postgres"
     needs: tuple[str, ...] = ()
     start_timeout_s: float = 60.0
+    # After a crash it refuses for as long as a process of its predecessor still has the shared memory.
+    attempts: int = 6
     # Fast shutdown: clients are cut off, nothing committed is lost.
     stop_signal: int = signal.SIGINT
     stop_timeout_s: float = 60.0
@@ -88,6 +92,7 @@ class Postgres:
         cluster = Cluster(folder=folder / "data", bin=installation.bin, account=account)
         cluster.build(self.credentials.postgres)
         cluster.configure(_CONFIGURATION.format(host=HOST, port=port))
+        cluster.void_stale_lock()
         argv = (str(installation.bin / "postgres"), "-D", str(cluster.folder))
         return Launch(argv=argv, environment=plain_environment(), folder=cluster.folder, account=account)
 
@@ -215,6 +220,29 @@ class Cluster:
             beside.chmod(0o600)
             self._own(beside)
             beside.replace(self.folder / name)
+
+    def void_stale_lock(self) -> None:
+        """A lock file that a crash left does not hinder the start any more.
+
+        PostgreSQL takes any living process of the same user with that pid for its predecessor,
+        and an unreaped one too. The file itself must stay: by it PostgreSQL sees whether a
+        process of the predecessor still has the shared memory. It does not mind its parent's pid.
+        """
+        lock = self.folder / "postmaster.pid"
+        try:
+            pid, *rest = lock.read_text("utf-8").splitlines(keepends=True)
+        except (FileNotFoundError, ValueError):
+            return
+        if not self._is_served_by(int(pid)):
+            lock.write_text("".join([f"{os.getpid()}\n", *rest]), "utf-8")
+
+    def _is_served_by(self, pid: int) -> bool:
+        if identify(pid) is None:
+            return False
+        try:
+            return str(self.folder) in psutil.Process(pid).cmdline()
+        except psutil.Error:
+            return False
 
     def _check_version(self) -> None:
         of_data = (self.folder / "PG_VERSION").read_text("ascii").strip()

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.errors import Bv3Error
-from infra.embedded.lifetime import HOPELESS_AFTER, rest_s
+from infra.embedded.lifetime import rest_s
 from infra.embedded.parts import Failure, PartState
+from infra.embedded.services import USUAL_ATTEMPTS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,4 +62,4 @@ class Schema:
         self.failure = Failure(message=f"the schema could not be brought up to date: {self._error}", hint=hint)
         self._deaths += 1
         self._due_s = time.monotonic() + rest_s(self._deaths)
-        self.state = PartState.FAILED if self._deaths >= HOPELESS_AFTER else PartState.RESTING
+        self.state = PartState.FAILED if self._deaths >= USUAL_ATTEMPTS else PartState.RESTING

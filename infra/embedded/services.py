@@ -47,6 +47,10 @@ class Service(Protocol):
         """How long it may take until it is ready."""
 
     @property
+    def attempts(self) -> int:
+        """How many deaths before it ever served mean that it won't."""
+
+    @property
     def stop_signal(self) -> int:
         """What asks it to end."""
 
@@ -65,6 +69,8 @@ class Service(Protocol):
         """Whether it serves, `age_s` after its start."""
 
 
+# Enough for a port that another program took between our look and the part's bind.
+USUAL_ATTEMPTS = 3
 # How long a program without a door to knock at must live before it counts as started.
 SETTLED_S = 1.0
 
@@ -79,6 +85,7 @@ class PythonProgram:
     addresses: Callable[[], Mapping[str, str]]
     stop_timeout_s: float = 60.0
     start_timeout_s: float = 30.0
+    attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
 
     def prepare(self, *, may_move: bool) -> Launch:  # noqa: ARG002 - it has no port

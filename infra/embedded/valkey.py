@@ -12,7 +12,7 @@ from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Launch
-from infra.embedded.services import plain_environment
+from infra.embedded.services import USUAL_ATTEMPTS, plain_environment
 
 _CONFIGURATION = """\
 bind {host}
@@ -20,6 +20,8 @@ port {port}
 requirepass {password}
 dir {folder}
 daemonize no
+# Its title would be written over its environment, and with it over the farm's mark.
+set-proc-title no
 appendonly yes
 appendfsync everysec
 save ""
@@ -39,6 +41,7 @@ class Valkey:
     name: str = "valkey"
     needs: tuple[str, ...] = ()
     start_timeout_s: float = 20.0
+    attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     stop_timeout_s: float = 20.0
 
@@ -70,14 +73,15 @@ class Valkey:
         return int(answer[1:]) if answer and answer.startswith(":") else None
 
     def ask(self, command: str) -> str | None:
-        """The first line of the answer to one inline command; None when there is none."""
+        """The first line of the answer to one inline command; None when none comes, or not from our server."""
         port = self.ports.kept(self.name)
         request = f"AUTH {self.credentials.valkey}\r\n{command}\r\n".encode()
         try:
             with socket.create_connection((HOST, port or 0), timeout=1.0) as connection:
                 connection.sendall(request)
                 with connection.makefile("rb") as answers:
-                    answers.readline()
+                    if answers.readline().strip() != b"+OK":
+                        return None
                     return answers.readline().decode("utf-8", errors="replace").strip()
         except OSError:
             return None

@@ -39,9 +39,7 @@ def test_postgres_runs_unprivileged_and_no_folder_becomes_wider(
 
 
 @as_root
-def test_an_ordinary_user_has_a_farm_under_the_own_home(
-    make_farm: Callable[[str], Any], workbench: Path
-) -> None:
+def test_an_ordinary_user_has_a_farm_under_the_own_home(make_farm: Callable[[str], Any], workbench: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     if (python := _python_of_everybody(nobody)) is None:
         pytest.skip("no Python here that an unprivileged user can run with this environment's packages")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+
+from infra.embedded.processes import identify
 
 Wait = Callable[..., None]
 Kill = Callable[[int], None]
@@ -59,15 +62,14 @@ def test_after_everything_was_killed_up_works_at_once(farm: Any, kill_process: K
 def test_processes_that_nobody_recorded_are_ended_before_a_new_start(farm: Any, kill_process: Kill) -> None:
     farm.up()
     kill_process(farm.keeper_pid())
-    strays = list(farm.pids().values())
+    strays = [process.pid for process in farm.marked()]
+    assert set(farm.pids().values()) <= set(strays), "each part carries the mark"
     (farm.home / "farm" / "processes.json").unlink()
     farm.up_store()
-    assert {process.pid for process in farm.marked() if process.pid in strays} == set()
+    assert [pid for pid in strays if identify(pid)] == []
 
 
-def test_a_recorded_pid_that_now_belongs_to_another_program_is_left_alone(
-    farm: Any, kill_process: Kill
-) -> None:
+def test_a_recorded_pid_that_now_belongs_to_another_program_is_left_alone(farm: Any, kill_process: Kill) -> None:
     farm.up_store()
     for pid in [farm.keeper_pid(), *farm.pids().values()]:
         kill_process(pid)
@@ -77,6 +79,22 @@ def test_a_recorded_pid_that_now_belongs_to_another_program_is_left_alone(
         rows["postgres"]["pid"] = bystander.pid
         table.write_text(json.dumps(rows))
         farm.down()
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_a_lock_file_whose_pid_now_belongs_to_another_program_does_not_hinder_postgres(
+    farm: Any, kill_process: Kill
+) -> None:
+    farm.up_store()
+    lock = Path(psutil.Process(farm.pids()["postgres"]).cwd()) / "postmaster.pid"
+    owner = lock.stat()
+    for pid in [farm.keeper_pid(), *farm.pids().values()]:
+        kill_process(pid)
+    _, *rest = lock.read_text().splitlines()
+    with psutil.Popen(["sleep", "60"], user=owner.st_uid, cwd="/") as bystander:
+        lock.write_text("\n".join([str(bystander.pid), *rest, ""]))
+        farm.up_store()
         assert bystander.poll() is None
         bystander.kill()
 

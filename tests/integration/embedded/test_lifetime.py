@@ -108,9 +108,7 @@ def test_down_refuses_while_a_command_uses_the_farm_unless_forced(stopped: Any) 
     assert farm.is_gone()
 
 
-def test_a_farm_that_was_brought_up_stays_without_users_and_stops_on_sigterm(
-    farm: Any, wait_until: Wait
-) -> None:
+def test_a_farm_that_was_brought_up_stays_without_users_and_stops_on_sigterm(farm: Any, wait_until: Wait) -> None:
     farm.up_store()
     user = farm.join("--store-only")
     user.communicate("")

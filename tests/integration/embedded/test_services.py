@@ -80,9 +80,7 @@ def test_flower_takes_another_port_when_its_usual_one_is_taken(stopped: Any) -> 
 
 
 @pytest.mark.parametrize("part", ["flower", "postgres", "valkey"])
-def test_a_configured_port_that_is_taken_is_named_and_nothing_is_left_running(
-    stopped: Any, part: str
-) -> None:
+def test_a_configured_port_that_is_taken_is_named_and_nothing_is_left_running(stopped: Any, part: str) -> None:
     farm = stopped
     with _listening(0) as port:
         failed = farm.run("up", **{f"BV3_{part.upper()}_PORT": str(port)})
