@@ -93,8 +93,11 @@ class Case:
 
     def window(self, *names: str) -> tuple[Hit, ...]:
         """The lines of these markers within the first dispatch."""
+        return self._within(self.scan.find(*names))
+
+    def _within(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         end = self.next_dispatch
-        return tuple(hit for hit in self.scan.find(*names) if end is None or hit.start < end.start)
+        return hits if end is None else tuple(hit for hit in hits if hit.start < end.start)
 
     @cached_property
     def outcome(self) -> Hit | None:
@@ -169,23 +172,24 @@ class Case:
     @cached_property
     def foreign_lines(self) -> tuple[Hit, ...]:
         """Lines of a session that is not this run's: another parent, or a child this parent does not have."""
-        parent = self.record.parent.session_id if self.record.parent else None
-        children = {child.session_id for child in self.record.children}
-        parents = [hit for hit in self.scan.find(*_NAMES_PARENT) if parent and hit.text("sid") != parent]
-        others = [hit for hit in self.scan.find(*_NAMES_CHILD) if children and hit.text("sid") not in children]
+        parent = self.record.parent
+        children = [_id(child.session_id) for child in self.record.children]
+        parents = self.scan.find_naming_none([_id(parent.session_id)], *_NAMES_PARENT) if parent else ()
+        others = self.scan.find_naming_none(children, *_NAMES_CHILD) if children else ()
         return (*parents, *others)
 
     @cached_property
     def foreign_card_lines(self) -> tuple[Hit, ...]:
         """Lines of the window about a card that this run's session did not spawn."""
-        own = set(self.record.cards) | {hit.text("card") for hit in self.window("new_card")}
-        return tuple(hit for hit in self.window(*_NAMES_CARD) if own and hit.text("card") not in own)
+        own = [_id(card) for card in self.record.cards]
+        own += [_id(hit.text("card")) for hit in self.window("new_card")]
+        return self._within(self.scan.find_naming_none(own, *_NAMES_CARD)) if own else ()
 
     @cached_property
     def is_own_log(self) -> bool:
         """Whether the slice names this run's session, or ends before any session could be named."""
         parent = self.record.parent
-        if parent is None or parent.session_id.encode("utf-8", "replace") in self.log:
+        if parent is None or _id(parent.session_id) in self.log:
             return True
         return bool(self.scan.find("classifier_unavailable"))
 
@@ -240,6 +244,10 @@ def _first_row(record: RunRecord) -> MetricsRow | None:
         return None
     first = record.children[0].session_id
     return next((row for row in record.metrics if row.session_id == first), None)
+
+
+def _id(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _last(hits: Iterable[Hit]) -> Hit | None:

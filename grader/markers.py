@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -109,20 +109,40 @@ class Scan:
     _found: dict[str, tuple[Hit, ...]] = field(default_factory=dict)
 
     def find(self, *names: str) -> tuple[Hit, ...]:
-        """All lines that these markers match, in the order of the log. KeyError: no such marker."""
-        if len(names) == 1:
-            return self._find_one(names[0])
-        hits = [hit for name in names for hit in self._find_one(name)]
-        hits.sort(key=lambda hit: hit.start)
+        """All lines that these markers match, in the order of the log."""
+        found = [self._find_one(name, lines) for name in names if (lines := self._lines.get(name))]
+        if len(found) <= 1:
+            return found[0] if found else ()
+        hits = [hit for some in found for hit in some]
+        hits.sort(key=_start)
         return tuple(hits)
 
-    def _find_one(self, name: str) -> tuple[Hit, ...]:
-        pattern, lines = self._patterns[name], self._lines.get(name)
-        if lines is None:
-            return ()
+    def find_naming_none(self, own: Collection[bytes], *names: str) -> tuple[Hit, ...]:
+        """Lines that these markers match and that hold none of these ids; those that do cost no pattern."""
+        hits = [
+            hit
+            for name in names
+            for line in self._lines.get(name, ())
+            if not any(one in line.message for one in own)
+            for hit in self._match(name, (line,))
+        ]
+        hits.sort(key=_start)
+        return tuple(hits)
+
+    def find_all(self) -> tuple[Hit, ...]:
+        """Every line that any marker matches."""
+        return self.find(*self._lines)
+
+    def _find_one(self, name: str, lines: Sequence[_Line]) -> tuple[Hit, ...]:
         if name not in self._found:
-            self._found[name] = tuple(
-                Hit(
+            self._found[name] = tuple(self._match(name, lines))
+        return self._found[name]
+
+    def _match(self, name: str, lines: Sequence[_Line]) -> Iterator[Hit]:
+        pattern = self._patterns[name]
+        for line in lines:
+            if match := pattern.compiled.fullmatch(line.message):
+                yield Hit(
                     marker=name,
                     start=line.start,
                     end=line.end,
@@ -130,14 +150,10 @@ class Scan:
                     _match=match,
                     _groups=pattern.groups,
                 )
-                for line in lines
-                if (match := pattern.compiled.fullmatch(line.message))
-            )
-        return self._found[name]
 
-    def find_all(self) -> tuple[Hit, ...]:
-        """Every line that any marker matches."""
-        return self.find(*self._lines)
+
+def _start(hit: Hit) -> int:
+    return hit.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

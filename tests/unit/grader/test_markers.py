@@ -59,14 +59,11 @@ def test_a_broken_catalogue_names_the_entry() -> None:
         compile_catalogue((entry + "pattern='t'\n") * 2)
 
 
-def test_asking_for_an_unknown_marker_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        CATALOGUE.scan(b"").find("no_such_marker")
-
-
 def test_every_marker_that_the_grader_asks_for_is_in_the_catalogue() -> None:
     known = {marker.name for marker in CATALOGUE.markers}
-    asked = set()
+    asked = {
+        name for value in vars(evidence).values() if isinstance(value, tuple) for name in value if isinstance(name, str)
+    }
     for path in [Path(evidence.__file__), *(REPOSITORY / "grader" / "rules").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -74,7 +71,7 @@ def test_every_marker_that_the_grader_asks_for_is_in_the_catalogue() -> None:
             if node.func.attr in {"find", "window", "errors_with", "intersection"}:
                 asked |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
     assert asked - known == set()
-    assert len(asked) > 20
+    assert len(asked) > 40
 
 
 @pytest.mark.parametrize(
@@ -124,7 +121,8 @@ EXEMPT = ("infra/reference/", "workers/renderer/", "tests/", "benchmarks/")
 def _needles() -> list[str]:
     """Each tag, and each literal run of a template that is long enough to be nobody's own words."""
     found = set()
-    for marker in CATALOGUE.markers:
+    # what a supervisor prints, bv3's own among them, is no product output
+    for marker in (marker for marker in CATALOGUE.markers if marker.origin is not Origin.HARNESS):
         if tag := re.match(r"\[[A-Za-z-]+", marker.template):
             found.add(tag[0])
         for part in re.split(r"\{[^{}]*\}", marker.template.replace("{{", "\0")):
