@@ -15,6 +15,9 @@ NPM_QUIETLY = (
     "--fetch-retry-mintimeout=1000",
 )
 
+# Another program may be at work with packages.
+DEBIAN_PATIENTLY = ("-o", "DPkg::Lock::Timeout=60")
+
 
 def install_python(setup: Setup, target: tuple[str, Path], arguments: Command) -> None:
     """Install Python packages with uv when it can be had, with pip otherwise.
@@ -104,7 +107,7 @@ def install_debian(setup: Setup, *packages: str) -> bool:
     if os.geteuid() != 0 or not setup.find_program("apt-get"):
         return False
     quietly = {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *DEBIAN_PATIENTLY, *packages]
     # Without package lists, as in a fresh container, the first try can't succeed.
     for command in (install, ["apt-get", "update"], install):
         try:

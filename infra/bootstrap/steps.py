@@ -38,14 +38,14 @@ class Step:
     stamp: Callable[[Place], Path]
     # All that its result is made from.
     inputs: Callable[[Place], Sequence[str | bytes]]
-    # Do it; returns what later steps and the manifest need to know.
+    # Do it, beside what stands and then in its place; returns what later steps and the manifest need.
     run: Callable[[Setup], Facts]
     # True if what it made is still there and usable; asked at every command, so cheap.
     is_sound: Callable[[Place, Facts], bool]
 
     def hash_inputs(self, place: Place) -> str:
-        """Differs from the stamped one when the step has to run anew."""
-        return hash_parts([VERSION, str(place.root), str(place.runtime), *self.inputs(place)])
+        """Differs from the stamped one when the step has to run anew, as in a clone that was moved."""
+        return hash_parts([VERSION, str(self.stamp(place)), *self.inputs(place)])
 
     def find_facts(self, place: Place) -> Facts | None:
         """What the step found if it is done and still good, else None."""
@@ -60,8 +60,7 @@ class Step:
             return None
 
     def perform(self, setup: Setup) -> None:
-        """The step is done and stamped. Raises CommandError or SetupError, and is then not stamped."""
-        self.stamp(setup.place).unlink(missing_ok=True)
+        """The step is done and stamped. Raises CommandError or SetupError; what stood before then still stands."""
         facts = self.run(setup)
         write_json(self.stamp(setup.place), {"key": self.hash_inputs(setup.place), "facts": facts})
         setup.facts[self.name] = facts
@@ -192,9 +191,11 @@ NODE = Step(
 
 def fetch_editors(setup: Setup) -> Facts:
     """The editor libraries are in the runtime folder, as locked."""
-    folder = setup.place.runtime / "npm"
-    install_npm(setup, setup.place.editor_sources, folder)
-    return {"packages": list_names(folder / "node_modules")}
+    final, draft = setup.place.runtime / "npm", setup.place.runtime / "npm.new"
+    remove(draft)
+    install_npm(setup, setup.place.editor_sources, draft)
+    swap_in(draft, final)
+    return {"packages": list_names(final / "node_modules")}
 
 
 def bundle_editors(setup: Setup) -> Facts:

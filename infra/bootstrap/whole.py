@@ -64,8 +64,11 @@ def run_steps(setup: Setup, steps: Sequence[Step], *, is_again: bool) -> None:
     """Every step that was not done is, in order. Raises SetupError, and leaves the later ones undone."""
     began = time.monotonic()
     setup.log.write_text("")
-    setup.say("setting up this clone (done once)")
+    found = {} if is_again else {step.name: step.find_facts(setup.place) for step in steps}
+    is_first = not any(found.values())
+    setup.say("setting up this clone (done once)" if is_first else "setting up what is new or missing in this clone")
     for step in steps:
+        # Asked anew: a step may have broken what a later one had made.
         facts = None if is_again else step.find_facts(setup.place)
         if facts is None:
             run_step(setup, step)
