@@ -54,7 +54,7 @@ def find_place(environment: Mapping[str, str]) -> Place:
     """The clone that this file is in, and its runtime folder (BV3_RUNTIME, else .runtime)."""
     root = Path(__file__).resolve().parents[2]
     moved = environment.get("BV3_RUNTIME")
-    return Place(root=root, runtime=Path(moved).absolute() if moved else root / ".runtime")
+    return Place(root=root, runtime=Path(moved).resolve() if moved else root / ".runtime")
 
 
 def hash_parts(parts: Sequence[str | bytes]) -> str:

@@ -161,6 +161,17 @@ def test_folder_holds_names_when_others_are_there_too_but_never_when_none_is_nam
     assert not place.holds(tmp_path, [])
 
 
+def test_runtime_folder_is_the_same_by_whatever_path_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    found = [place.find_place({"BV3_RUNTIME": name}) for name in ("there", "./x/../there", str(tmp_path / "there"))]
+
+    assert {one.runtime for one in found} == {tmp_path / "there"}
+    assert place.find_place({}) == place.Place(root=ROOT, runtime=ROOT / ".runtime")
+
+
 # -- Clients -----------------------------------------------------------------------------------------
 
 
