@@ -9,7 +9,7 @@ from typing import Any
 
 from broker.store.sweeps import Progress, SweepRow
 from broker.types import Family
-from scheduler.progress import box_line, clean
+from scheduler.progress import box_line, clean, present_boxes, tally_line
 from scheduler.request import Prepared
 
 # Raised when a key changes its meaning or goes; new keys may come without.
@@ -115,4 +115,6 @@ def status_lines(sweep: SweepRow, progress: Progress) -> list[str]:
     ]
     if progress.ungraded:
         lines.append(f"{progress.ungraded} attempt{'s' if progress.ungraded > 1 else ''} not graded yet")
-    return lines + [box_line(box) for box in progress.boxes]
+    if sweep.state in {"finished", "cancelled"} and not progress.active_attempts:
+        return lines + [tally_line(box) for box in progress.boxes if box.done]
+    return lines + [box_line(box) for box in present_boxes(progress.boxes)]

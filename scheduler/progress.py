@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -17,6 +17,8 @@ from broker.types import Family
 from scheduler.pace import Estimate, Pace, describe_left
 
 _SILENT_S = 15.0
+# A box without a share in the sweep that was silent for so long is not part of the farm any more.
+_FORGOTTEN_S = 120.0
 _SUMMARY_EVERY_S = 60.0
 # header, counts, bar, interim, and a line for the cursor
 _LINES_BESIDE_BOXES = 6
@@ -152,14 +154,15 @@ def draw(
 ) -> list[Text]:
     """The block's lines, none wider than `width` cells nor more than `height`."""
     room = max(1, height - _LINES_BESIDE_BOXES)
-    shown, hidden = progress.boxes[:room], progress.boxes[room:]
+    boxes = present_boxes(progress.boxes)
+    shown, hidden = boxes[:room], boxes[room:]
     lines = [
         Text(_headline(sweep_id, progress, estimate)),
         _families_text(progress.families),
         Text(_bar(progress, min(width, 72), symbols)),
         *(Text(box_line(box)) for box in shown),
         *([Text(f" and {len(hidden)} more boxes")] if hidden else []),
-        *([] if progress.boxes else [Text(" no box is up yet")]),
+        *([] if boxes else [Text(" no box is up yet")]),
         Text(_interim(progress)),
     ]
     for line in lines:
@@ -193,10 +196,19 @@ def _bar(progress: Progress, cells: int, symbols: Symbols) -> str:
     return symbols.full * full + symbols.empty * (cells - full)
 
 
+def present_boxes(boxes: Sequence[BoxLine]) -> tuple[BoxLine, ...]:
+    """Those that matter to the sweep: with a share in it, or alive; a farm remembers every box it ever had."""
+    return tuple(box for box in boxes if box.done or box.run_name or not _is_away(box))
+
+
+def _is_away(box: BoxLine) -> bool:
+    return box.phase == "gone" or box.last_beat_s is None or box.last_beat_s > _FORGOTTEN_S
+
+
 def box_line(box: BoxLine) -> str:
     """What one box does: `box-a  running  youtube#7  audit  2.1 s  31 done  0 infra`."""
     state, middle = box.phase, ""
-    if box.last_beat_s is not None and box.last_beat_s > _SILENT_S:
+    if box.phase != "gone" and box.last_beat_s is not None and box.last_beat_s > _SILENT_S:
         state, middle = "silent", f"no beat for {box.last_beat_s:.0f} s"
     elif box.hold_reason:
         state, middle = "held", clean(box.hold_reason)
@@ -204,6 +216,11 @@ def box_line(box: BoxLine) -> str:
         since = f"{box.phase_s:6.1f} s" if box.phase_s is not None else ""
         middle = f"{box.run_name:<14} {clean(box.run_phase or ''):<9}{since}"
     return f" {box.name:<8} {state:<9} {middle:<34} {box.done:>5} done {box.infra:>4} infra"
+
+
+def tally_line(box: BoxLine) -> str:
+    """What one box has done, whatever it does now: `box-a  31 done  0 infra`."""
+    return f" {box.name:<8} {box.done:>5} done {box.infra:>4} infra"
 
 
 def _interim(progress: Progress) -> str:
@@ -223,7 +240,7 @@ def summary_line(sweep_id: str, progress: Progress, estimate: Estimate | None) -
     """The whole sweep in one line: counts, pace, what each box does."""
     boxes = ", ".join(
         f"{box.name} {box.run_name} {box.run_phase or ''}".rstrip() if box.run_name else f"{box.name} {box.phase}"
-        for box in progress.boxes
+        for box in present_boxes(progress.boxes)
     )
     return "; ".join(
         part

@@ -140,6 +140,13 @@ def test_a_status_tells_the_whole_state_in_lines_of_80_columns() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_the_status_of_a_finished_sweep_tells_what_boxes_did_not_what_they_do_now() -> None:
+    idle = replace(BOX, name="box-b", done=0)
+    lines = status_lines(replace(SWEEP, state="finished"), replace(PROGRESS, active_attempts=0, boxes=(BOX, idle)))
+    assert lines[-1] == " box-a       60 done    0 infra"
+    assert not any("running" in line or "box-b" in line for line in lines)
+
+
 def test_a_dry_run_tells_suite_counts_and_order() -> None:
     lines = plan_lines(prepared())
     assert lines[0] == "would plan c7: known suite x 2, dry, 4 site-runs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,14 @@ def test_a_held_and_a_silent_box_say_why_they_do_nothing() -> None:
 
 def test_a_farm_without_boxes_says_so() -> None:
     assert " no box is up yet" in drawn(replace(PROGRESS, boxes=())).splitlines()
+
+
+@pytest.mark.parametrize("changes", [{"phase": "gone"}, {"last_beat_s": 3600.0}, {"last_beat_s": None}])
+def test_a_box_of_an_earlier_farm_is_shown_only_if_it_has_a_share_in_the_sweep(changes: dict[str, Any]) -> None:
+    away = replace(BOX_B, run_name=None, run_phase=None, **changes)
+    assert "box-b" in drawn(replace(PROGRESS, boxes=(BOX_A, away)))
+    assert "box-b" not in drawn(replace(PROGRESS, boxes=(BOX_A, replace(away, done=0))))
+    assert " no box is up yet" in drawn(replace(PROGRESS, boxes=(replace(away, done=0),))).splitlines()
 
 
 def test_many_boxes_leave_room_for_the_rest_of_a_small_terminal() -> None:
