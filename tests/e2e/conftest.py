@@ -1,0 +1,96 @@
+"""The whole farm, as a user starts it: nothing in it is ours but the place of its data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farm:
+    """One BV3_HOME and the commands that use it."""
+
+    home: Path
+    results: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"BV3_HOME": str(self.home), "PYTHONWARNINGS": ""}
+
+    def command(self, module: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-P", "-m", module, *arguments]
+
+    def run(self, module: str, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(module, *arguments),
+            env=self.environment,
+            cwd=self.results,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def start(self, module: str, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(module, *arguments),
+            env=self.environment,
+            cwd=self.results,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def address(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.home / "farm.json").read_text())
+        return document
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        url = self.address["database_url"].replace("postgresql+psycopg://", "postgresql://")
+        with psycopg.connect(url) as connection:
+            return connection.execute(statement).fetchall()
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that works for this farm, by what stands in its environment or command line."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                told = [*process.cmdline(), *process.environ().values()]
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+            if process.pid != os.getpid() and any(str(self.home) in word for word in told):
+                found.append(process)
+        return found
+
+    def exported(self, sweep: str) -> list[dict[str, Any]]:
+        path = self.results / "results" / f"{sweep}.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.fixture
+def farm() -> Iterator[Farm]:
+    """A farm of this test's own that nobody has started yet; nothing of it may live afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="bv3-e2e-"))
+    made = Farm(home=folder / "home", results=folder)
+    yield made
+    if made.home.exists():
+        made.run("infra.cli", "down", "--force")
+    left = [process.cmdline() for process in made.processes()]
+    shutil.rmtree(folder)
+    assert left == []

@@ -1,0 +1,97 @@
+"""Several boxes, an impatient engineer, two commands at once: each run once, each box one at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.xdist_group("farm"), pytest.mark.timeout(420)]
+
+SPANS = """
+    select a.box, a.started_at, a.finished_at from attempts a join site_runs r on r.id = a.run_id
+    where r.sweep_id = '{sweep}' order by a.box, a.started_at
+"""
+
+
+def sweep_in(output: str) -> str:
+    found = re.search(r"c7-\d{8}T\d{6}Z-\w{4}", output)
+    assert found, output
+    return found.group()
+
+
+def attempts_per_run(farm: Any, sweep: str) -> Counter[int]:
+    rows = farm.query(
+        "select r.id, count(a.id) from site_runs r left join attempts a on a.run_id = r.id"
+        f" where r.sweep_id = '{sweep}' group by r.id"
+    )
+    return Counter(count for _, count in rows)
+
+
+def test_three_boxes_share_a_sweep_and_none_runs_two_at_once(farm: Any) -> None:
+    up = farm.run("infra.cli", "up", "--boxes", "3")
+    assert up.returncode == 0, up.stderr
+    done = farm.run("scheduler.cli", "c7", "--n", "3", "--boxes", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    sweep = sweep_in(done.stdout)
+    spans = farm.query(SPANS.format(sweep=sweep))
+    assert len(spans) == 27
+    for (box, _, finished), (next_box, started, _) in pairwise(spans):
+        assert box != next_box or finished <= started, "two runs at once on one box"
+    shares = Counter(box for box, _, _ in spans)
+    assert set(shares) == {"box-a", "box-b", "box-c"}
+    assert min(shares.values()) >= 6, shares
+    assert Counter(row["bucket"] for row in farm.exported(sweep)) == {"ok": 18, "not_measurable": 9}
+
+
+def test_ctrl_c_finishes_what_runs_and_resume_does_the_rest_once(farm: Any, wait_until: Callable[..., None]) -> None:
+    first = farm.start("scheduler.cli", "c7", "--n", "2", "--site", "x", "--site", "reddit", "--site", "twitch")
+    wait_until(lambda: (farm.home / "farm.json").exists(), "the farm", 60)
+    wait_until(
+        lambda: farm.query("select count(*) from attempts where state = 'graded'")[0][0] >= 2, "two verdicts", 90
+    )
+    first.send_signal(signal.SIGINT)
+    output, _ = first.communicate(timeout=120)
+    assert first.returncode == 130, output
+    sweep = sweep_in(output)
+    assert f"resume {sweep}" in output
+    before = len(farm.exported(sweep))
+    assert 2 <= before < 6, "what was done is exported after Ctrl-C too"
+
+    second = farm.run("scheduler.cli", "resume", sweep[:20])
+    assert second.returncode == 0, second.stdout + second.stderr
+    rows = farm.exported(sweep)
+    assert len(rows) == 6
+    assert len({(row["site"], row["trial"]) for row in rows}) == 6
+    assert farm.run("infra.cli", "up").returncode == 0
+    assert attempts_per_run(farm, sweep) == {1: 6}
+
+
+def test_a_cancelled_sweep_starts_no_further_run(farm: Any, wait_until: Callable[..., None]) -> None:
+    assert farm.run("infra.cli", "up").returncode == 0
+    detached = farm.run("scheduler.cli", "c7", "--n", "3", "--detach")
+    assert detached.returncode == 0, detached.stderr
+    sweep = sweep_in(detached.stdout)
+    wait_until(lambda: farm.query("select count(*) from attempts")[0][0] >= 1, "a started attempt", 60)
+    cancelled = farm.run("scheduler.cli", "cancel", sweep)
+    assert cancelled.returncode == 0, cancelled.stdout + cancelled.stderr
+    attempts = farm.query("select count(*) from attempts")[0][0]
+    counts = json.loads(farm.run("scheduler.cli", "status", sweep, "--json").stdout)["counts"]
+    assert counts["cancelled"] + counts["closed"] == 27
+    assert counts["closed"] == attempts <= 3
+    assert farm.query("select state, count(*) from attempts group by 1") == [("graded", attempts)]
+
+
+def test_two_commands_at_once_share_one_farm_and_neither_loses_it(farm: Any) -> None:
+    both = [farm.start("scheduler.cli", "c7", "--n", "2", "--site", site) for site in ("x", "youtube")]
+    outputs = [process.communicate(timeout=200)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    sweeps = [sweep_in(output) for output in outputs]
+    assert [len(farm.exported(sweep)) for sweep in sweeps] == [2, 2]
+    assert all(row["bucket"] == "ok" for sweep in sweeps for row in farm.exported(sweep))
