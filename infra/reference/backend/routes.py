@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -12,17 +13,19 @@ from infra.reference.backend.services import Services
 from infra.reference.backend.sessions import Session
 from infra.reference.backend.turns import Turns
 
-_LAUNCH_FIELDS = (
-    "name",
-    "model",
-    "mode",
-    "provider",
-    "system_prompt",
-    "allowed_tools",
-    "max_turns",
-    "dashboard_id",
-    "read_only",
-)
+
+class LaunchBody(BaseModel):
+    """What a launch may say; whatever else it says is passed over."""
+
+    name: str = ""
+    model: str = "sonnet"
+    mode: str = "agent"
+    provider: str = "anthropic"
+    system_prompt: str | None = None
+    allowed_tools: list[str] = []
+    max_turns: int | None = None
+    dashboard_id: str | None = None
+    read_only: bool = False
 
 
 class Api:
@@ -77,8 +80,11 @@ class Api:
         body = await _read_object(request)
         if body is None:
             return _broken()
-        given = {field: body[field] for field in _LAUNCH_FIELDS if body.get(field) is not None}
-        session = self._services.sessions.add(Session(**given))
+        try:
+            given = LaunchBody.model_validate({key: value for key, value in body.items() if value is not None})
+        except ValidationError as error:
+            return JSONResponse({"detail": error.errors(include_url=False, include_context=False)}, status_code=422)
+        session = self._services.sessions.add(Session(**given.model_dump()))
         self._services.hub.push_status(session)
         return JSONResponse({"session_id": session.id, "session": session.dump()})
 

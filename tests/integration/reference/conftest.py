@@ -170,9 +170,9 @@ def start_double(
             double.process.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def double(start_double: StartDouble) -> Double:
-    """A backend of this module's own."""
+    """A backend that tests share; a test that runs something on it takes a host of its own."""
     return start_double()
 
 

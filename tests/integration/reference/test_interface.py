@@ -114,13 +114,15 @@ def test_wrong_requests_get_the_products_own_answers(double: Any) -> None:
     assert (gone.status_code, gone.json()) == (404, {"detail": "Session not found"})
     half = post("/api/browser/command", json={"action": "evaluate"})
     assert (half.status_code, half.json()) == (400, {"error": "action and browser_id are required"})
+    typed = post("/api/agents/launch", json={"max_turns": "many"})
+    assert (typed.status_code, typed.json()["detail"][0]["loc"]) == (422, ["max_turns"])
     broken = post("/api/browser/command", content=b"{")
     assert (broken.status_code, broken.text) == (500, "Internal Server Error")
 
 
 def test_deleting_is_idempotent_and_leaves_children_and_cards(double: Any, render: Any) -> None:
     with render(double) as renderer:
-        session, _ = double.run(POST)
+        session, _ = double.run(POST.replace("box.test", "deleted.test"))
         children = double.client.get(f"/api/agents/sessions/{session}/browser-agents").json()["sessions"]
         heard = len(renderer.frames)
         for _ in range(2):
@@ -201,6 +203,31 @@ def test_a_command_is_relayed_and_its_result_comes_back_verbatim(double: Any, re
     )
     missing = "Browser card 'browser-none' not found or not an Electron webview"
     assert reply == {"request_id": sent["request_id"], "error": missing, "gate_ms": 0, "total_ms": 1}
+
+
+# -- The router ---------------------------------------------------------------------------------------
+
+
+def test_the_router_serves_models_providers_and_answers_whole_or_streamed(router_url: str) -> None:
+    ask = {"model": "cc/claude-haiku-4-5-20251001", "system": "any", "messages": [{"role": "user", "content": "hello"}]}
+    with httpx.Client(base_url=router_url, trust_env=False) as client:
+        assert client.get("/v1/models").json()["object"] == "list"
+        assert client.get("/api/providers").json() == {"connections": [{"provider": "claude", "isActive": True}]}
+        assert client.get("/any/other/path").json() == {}
+        whole = client.post("/v1/messages", json=ask).json()
+        streamed = client.post("/v1/messages", json={**ask, "stream": True})
+        assert client.post("/v1/messages", content=b"{").status_code == 400
+    assert (whole["model"], whole["content"]) == (ask["model"], [{"type": "text", "text": "OK"}])
+    events = [json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: ")]
+    assert [event["type"] for event in events] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+    assert events[2]["delta"]["text"] == "OK"
 
 
 # -- Starting ----------------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ POST = f'Go to http://box.test:9911/compose and create a post with exactly this 
 Frame = dict[str, Any]
 
 
+def _on(host: str) -> str:
+    return POST.replace("box.test:9911", host)
+
+
 @dataclass(slots=True)
 class Ran:
     """One run, and what was on disk and in the log at the moment of each terminal push."""
@@ -39,8 +43,9 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(double: Any, render: Callable[..., Any]) -> Ran:
+def ran(start_double: Callable[..., Any], render: Callable[..., Any]) -> Ran:
     """A dry post on a page with one named composer."""
+    double = start_double()
     renderer = render(double)
     found = Ran(double, renderer)
     renderer.on_frame = found.note
@@ -135,39 +140,35 @@ def test_the_order_of_lines_is_the_one_of_a_named_composer(
     assert lines[lines.index(captured("named")[0]) :] == captured("named")
 
 
-def test_a_later_run_on_the_same_host_reuses_the_card_that_was_left(
-    start_double: Callable[..., Any], render: Callable[..., Any]
-) -> None:
-    double = start_double()
+def test_a_later_run_on_the_same_host_reuses_the_card_that_was_left(double: Any, render: Callable[..., Any]) -> None:
+    post = _on("reused.test:9911")
     with render(double) as renderer:
-        double.run(POST)
-        double.run(POST.replace("/compose", "/elsewhere"))
-        double.run(POST.replace("box.test:9911", "box.test:9912"))
+        double.run(post)
+        double.run(post.replace("/compose", "/elsewhere"))
+        double.run(_on("reused.test:9912"))
     log = "\n".join(double.lines)
     assert len(renderer.named("dashboard:browser_card_added")) == 2
-    assert "opens at brief entry http://box.test:9911/elsewhere" not in log
-    assert "opens at brief entry http://box.test:9912/compose" in log
+    assert "opens at brief entry http://reused.test:9911/elsewhere" not in log
+    assert "opens at brief entry http://reused.test:9912/compose" in log
 
 
-def test_a_card_of_the_users_own_is_never_reused(start_double: Callable[..., Any], render: Callable[..., Any]) -> None:
-    double = start_double()
-    audit = {"browser_id": "browser-audit000", "url": "http://box.test:9911/compose", "spawned_by": None}
+def test_a_card_of_the_users_own_is_never_reused(double: Any, render: Callable[..., Any]) -> None:
+    audit = {"browser_id": "browser-audit000", "url": "http://audited.test/compose", "spawned_by": None}
     layout = {"browser_cards": {"browser-audit000": audit}}
     double.client.put(f"/api/dashboards/{double.dashboard}", json={"layout": layout})
     with render(double) as renderer:
-        double.run(POST)
+        double.run(_on("audited.test"))
     assert {command["browser_id"] for command in renderer.named("browser:command")} == {
         card["browser_card"]["browser_id"] for card in renderer.named("dashboard:browser_card_added")
     }
 
 
 def test_a_message_during_a_turn_waits_for_its_end(
-    start_double: Callable[..., Any], render: Callable[..., Any], wait_until: Callable[..., None]
+    double: Any, render: Callable[..., Any], wait_until: Callable[..., None]
 ) -> None:
-    double = start_double()
     with render(double):
         session = double.launch()
-        for prompt in (POST, "What is seven times six?"):
+        for prompt in (_on("queue.test"), "What is seven times six?"):
             answer = double.client.post(f"/api/agents/sessions/{session}/message", json={"prompt": prompt})
             assert answer.json() == {"ok": True}
 
@@ -180,13 +181,12 @@ def test_a_message_during_a_turn_waits_for_its_end(
 
 
 def test_a_stopped_session_is_stopped_and_so_are_its_children(
-    start_double: Callable[..., Any], render: Callable[..., Any], wait_until: Callable[..., None]
+    double: Any, render: Callable[..., Any], wait_until: Callable[..., None]
 ) -> None:
-    double = start_double()
     with render(double, swallow=lambda command: command["action"] == "click_index"):
         session = double.launch()
-        double.client.post(f"/api/agents/sessions/{session}/message", json={"prompt": POST})
-        wait_until(lambda: "fill target" in double.process.output, "the fill", 10)
+        double.client.post(f"/api/agents/sessions/{session}/message", json={"prompt": _on("stopped.test")})
+        wait_until(lambda: "on http://stopped.test/compose" in double.process.output, "the fill", 10)
         assert double.client.get("/api/agents/activity").json()["active"] == 1
         assert double.client.post(f"/api/agents/sessions/{session}/stop").json() == {"ok": True}
         assert double.client.get(f"/api/agents/sessions/{session}").json()["status"] == "stopped"

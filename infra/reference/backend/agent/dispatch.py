@@ -64,7 +64,6 @@ async def run_dispatch(services: Services, order: Order) -> Outcome:
     stage = await _prestage(services, hands, order)
     prestage_ms = round((time.monotonic() - started) * 1000)
     hands.meter = Meter()
-    stage.view = await hands.look()
     script: Script | None = None
     end: End | None = None
     dead = await _is_dead(hands, stage.view)
@@ -72,6 +71,7 @@ async def run_dispatch(services: Services, order: Order) -> Outcome:
         lines.DEAD_CARD.log(child=child.id, card=order.card.id)
         drop_card(services, order.parent, order.card)
     else:
+        stage.view = await hands.look()
         script = _make_script(hands, order, stage)
         end = await _run_script(script, stage.view)
         if not hands.lost:
@@ -118,8 +118,7 @@ async def _is_dead(hands: Hands, view: View) -> bool:
     """Whether the card shows nothing at all; a lost renderer is not the card's fault."""
     if view.url or view.elements or hands.lost:
         return False
-    confirmed = await hands.look()
-    return not (confirmed.url or confirmed.text or hands.lost)
+    return not (await hands.read() or hands.lost)
 
 
 def _make_script(hands: Hands, order: Order, stage: Stage) -> Script:

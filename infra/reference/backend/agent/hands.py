@@ -72,8 +72,13 @@ class Hands:
     async def look(self) -> View:
         """See the page once: its interactive elements and its text."""
         listing = await self._run("list_interactives", {"docOrder": True})
-        text = await self._run("get_text", {})
-        return read_view(listing, text)
+        if "error" in listing:
+            return View(error=str(listing["error"]))
+        return read_view(listing, await self._run("get_text", {}))
+
+    async def read(self) -> str:
+        """The page's text alone; empty after an error."""
+        return str((await self._run("get_text", {})).get("text", ""))
 
     async def settle(self, wanted: Callable[[View], bool], *, patient: bool = False) -> View:
         """Look until the wanted is seen or the page is loaded and at rest; the last view is returned.

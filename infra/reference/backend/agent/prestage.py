@@ -55,6 +55,9 @@ async def prestage(hands: Hands, models: Models, task: Task, *, start_url: str |
     opens_first = bool(start_url and task.first)
     view = await hands.settle(lambda seen: bool(find_wall(seen)) or _offers(seen, task, composer_only=opens_first))
     stage = Stage(task=task, view=view)
+    if view.error:
+        # A page that can't be read is the caller's concern: the router knows no more of it.
+        return stage
     if choose(view.elements, task).composer:
         lines.PRESTAGE_TIER0.log(ms=_ms(started))
     else:

@@ -117,7 +117,7 @@ class Script:
         role = str(reply.get("role") or reply.get("tag"))
         if self.astray:
             return self._decline(self._mismatch(role))
-        if not there and not (reply.get("filled") and (await self._find_submit())["found"]):
+        if not there and not await self._holds(reply):
             lines.FILL_UNSEEN.log()
             return "unseen"
         lines.STRUCTURAL.log(
@@ -130,6 +130,12 @@ class Script:
         self.view = await self.hands.look()
         lines.FILL_TARGET.log(name=role, index=-1, url=self.view.url[:URL_CHARS])
         return await self._report()
+
+    async def _holds(self, reply: dict[str, Any]) -> bool:
+        """Whether a structural fill can be believed; inside a frame the page's own script can't look."""
+        if not reply.get("filled"):
+            return False
+        return bool(reply.get("frameUrl")) or bool((await self._find_submit())["found"])
 
     async def _find_submit(self) -> dict[str, Any]:
         text = await self.hands.evaluate(scripts.find_submit(self.payload))
