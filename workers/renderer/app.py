@@ -33,7 +33,7 @@ from workers.renderer.protocol import (
 
 log = logging.getLogger(__name__)
 
-STOP_TIMEOUT_S = 1.8
+STOP_TIMEOUT_S = 1.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +73,13 @@ class Renderer:
         there = await self._read_layout()
         if there is None:
             return
-        for spec in there.values():
-            self._deck.mount(spec)
+        shown = [self._deck.mount(spec) for key, spec in there.items() if key not in self._closer.leaving]
         for browser_id in before - there.keys():
             self._deck.unmount(browser_id)
-        for browser_id in there:
+        for card in shown:
             with contextlib.suppress(CardMissing, Error):
-                await (await self._deck.find(browser_id)).tab()
-        log.info("connected; %d card(s) mounted", len(there))
+                await card.tab()
+        log.info("connected; %d card(s) mounted", len(shown))
         self._write_ready_file(sorted(there))
 
     async def _read_layout(self) -> Mapping[str, CardSpec] | None:

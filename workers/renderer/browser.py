@@ -16,7 +16,7 @@ from workers.renderer.errors import RendererError
 VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 LAUNCH_TIMEOUT_MS = 30_000
 # A stopped browser never closes; stopping us must fit into two seconds all the same.
-CLOSE_TIMEOUT_S = 1.2
+CLOSE_TIMEOUT_S = 1.0
 PULSE_EVERY_S = 1.0
 PULSE_TIMEOUT_S = 15.0
 

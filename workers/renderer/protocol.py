@@ -68,7 +68,12 @@ class SessionStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether cards of this session may be closed: a stopped session keeps its cards."""
+        """Whether the session will do nothing more by itself."""
+        return self.status in {"completed", "error", "stopped"}
+
+    @property
+    def closes_cards(self) -> bool:
+        """Whether its cards are closed: those of a stopped session stay."""
         return not self.is_child and self.status in {"completed", "error"}
 
 

@@ -47,6 +47,8 @@ class Backend:
         self.opened = 0
         # Whether pings are answered.
         self.pongs = True
+        # Whether every HTTP request is answered with 500.
+        self.is_broken = False
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
         app = Starlette(
             routes=[
@@ -113,7 +115,7 @@ class Backend:
         command = {"request_id": request_id, "action": action, "browser_id": browser_id, "tab_id": tab_id}
         self.push("browser:command", **command, params=params)
 
-    def answer(self, request_id: str, timeout_s: float = 20) -> dict[str, Any]:
+    def answer(self, request_id: str, timeout_s: float = 60) -> dict[str, Any]:
         """The next reply to a request."""
         return self._replies[request_id].get(timeout=timeout_s)
 
@@ -145,7 +147,7 @@ class Backend:
     async def _get(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return JSONResponse({"error": "unauthorized"}, status_code=401)
-        return JSONResponse(self._body())
+        return JSONResponse(self._body(), status_code=500 if self.is_broken else 200)
 
     async def _put(self, request: Request) -> Response:
         body = await request.json()
@@ -202,7 +204,7 @@ class Renderer:
     def log(self) -> str:
         return self.log_file.read_text()
 
-    def await_ready(self, timeout_s: float = 20) -> None:
+    def await_ready(self, timeout_s: float = 60) -> None:
         end = time.monotonic() + timeout_s
         while not self.ready_file.exists():
             assert self.process.poll() is None, self.log
@@ -214,7 +216,7 @@ class Renderer:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(10)
+        return self.process.wait(30)
 
 
 class Chromium:

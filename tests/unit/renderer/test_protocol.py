@@ -9,7 +9,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.renderer.closing import pick_due, pick_held
+from workers.renderer.closing import Ending, choose_pause_s, pick_due
 from workers.renderer.protocol import (
     CardSpec,
     Event,
@@ -59,18 +59,18 @@ def test_a_layout_without_cards_is_empty() -> None:
     assert parse_layout({"layout": {"browser_cards": {"b": {"browser_id": "b"}, "c": 1}}}) == {"b": spec()}
 
 
-def test_only_parents_that_completed_or_failed_have_ended() -> None:
-    def has_ended(status: str, mode: str = "agent") -> bool:
+def test_only_parents_that_completed_or_failed_close_their_cards() -> None:
+    def read(status: str, mode: str = "agent") -> tuple[bool, bool]:
         data = {"session_id": "s", "status": status, "session": {"mode": mode}}
         found = parse_status(Event(name="agent:status", data=data))
         assert found is not None
-        return found.has_ended
+        return found.has_ended, found.closes_cards
 
-    assert has_ended("completed")
-    assert has_ended("error")
-    assert not has_ended("stopped")
-    assert not has_ended("running")
-    assert not has_ended("completed", mode="browser-agent")
+    assert read("completed") == (True, True)
+    assert read("error") == (True, True)
+    assert read("stopped") == (True, False)
+    assert read("running") == (False, False)
+    assert read("completed", mode="browser-agent") == (True, False)
 
 
 def test_a_status_may_name_its_session_outside_its_data() -> None:
@@ -117,16 +117,36 @@ def test_waits_double_up_to_the_most_and_are_spread() -> None:
     assert waits != list(islice(count_backoff_s(1, 30, random.Random(8)), 8))
 
 
+CARDS = {
+    "due": spec("due", "s1"),
+    "later": spec("later", "s2"),
+    "kept": spec("kept", "s1", keep_open=True),
+    "users": spec("users"),
+    "running": spec("running", "s3"),
+    "stopped": spec("stopped", "s4"),
+}
+ENDINGS = {
+    "s1": Ending(at_s=10.0, closes_cards=True),
+    "s2": Ending(at_s=11.0, closes_cards=True),
+    "s4": Ending(at_s=10.0, closes_cards=False),
+}
+
+
 def test_due_are_the_cards_of_ended_sessions_that_nobody_keeps() -> None:
-    cards = {
-        "due": spec("due", "s1"),
-        "later": spec("later", "s2"),
-        "kept": spec("kept", "s1", keep_open=True),
-        "users": spec("users"),
-        "running": spec("running", "s3"),
-    }
-    ended = {"s1": 10.0, "s2": 20.0}
-    assert set(pick_held(cards, ended)) == {"due", "later"}
-    assert pick_due(cards, ended, now=9.9) == frozenset()
-    assert pick_due(cards, ended, now=10.0) == {"due"}
-    assert pick_due(cards, ended, now=20.0) == {"due", "later"}
+    def due(now_s: float) -> frozenset[str]:
+        return pick_due(CARDS, ENDINGS, close_after_s=3, now_s=now_s)
+
+    assert due(12.9) == frozenset()
+    assert due(13.0) == {"due"}
+    assert due(99.0) == {"due", "later"}
+
+
+def test_the_layout_is_read_often_only_for_a_while_after_an_end() -> None:
+    def pause(now_s: float, cards: dict[str, CardSpec] = CARDS) -> float:
+        return choose_pause_s(cards, ENDINGS, close_after_s=3, now_s=now_s)
+
+    assert pause(11.0) == 0.25
+    assert abs(pause(12.9) - 0.1) < 1e-9, "it wakes when a card is due"
+    assert pause(20.9) == 0.25
+    assert pause(99.0) == 2.0
+    assert pause(11.0, {"users": spec("users")}) == 2.0
