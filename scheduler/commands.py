@@ -19,6 +19,7 @@ from scheduler.course import Wishes, close_course, run_course
 from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
+from scheduler.listing import count
 from scheduler.request import Request, name_requester, prepare
 from scheduler.results import refuse_unwritable
 
@@ -36,7 +37,10 @@ def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool
     with join_farm(settings, boxes=request.boxes) as farm, Interrupts() as interrupts:
         with farm.begin() as connection:
             create_sweep(connection, sweep)
-        _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {len(sweep.runs)} site-runs", wishes)
+        _note(
+            f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {count(len(sweep.runs), 'site-run')}",
+            wishes,
+        )
         if detach:
             return _leave(farm, sweep.id, wishes)
         return run_course(farm, sweep.id, wishes, interrupts, may_pause=True)
@@ -100,7 +104,7 @@ def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:
     with _store_with(settings, reference) as (store, found):
         with store.begin() as connection:
             sweep = order(connection, found.id, "cancel", f"cancelled by {name_requester()}")
-        _note(f"{sweep.id}: cancelled, {sweep.counts.cancelled} runs will not be done", wishes)
+        _note(f"{sweep.id}: cancelled, {count(sweep.counts.cancelled, 'run')} will not be done", wishes)
         if detach:
             return _leave(store, sweep.id, wishes)
         wishes = replace(wishes, expects_cancel=True)

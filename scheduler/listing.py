@@ -16,6 +16,11 @@ from scheduler.request import Prepared
 SCHEMA = 1
 
 
+def count(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -75,9 +80,10 @@ def plan_document(prepared: Prepared) -> dict[str, Any]:
 def plan_lines(prepared: Prepared) -> list[str]:
     """What `--dry-run` prints."""
     sweep, sites = prepared.sweep, prepared.sweep.params["sites"]
+    runs = count(len(sweep.runs), "site-run")
     first = " ".join(run.site for run in sweep.runs[: len(sites)])
     return [
-        f"would plan {sweep.plan}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {len(sweep.runs)} site-runs",
+        f"would plan {sweep.plan}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {runs}",
         f"suite {sweep.suite} version {prepared.suite.version}, sha256 {sweep.suite_sha256[:12]}",
         f"first trial: {first}",
         "nothing was written",
@@ -105,16 +111,16 @@ def status_lines(sweep: SweepRow, progress: Progress) -> list[str]:
     counts = sweep.counts
     families = "  ".join(f"{family.replace('_', ' ')} {progress.families.get(family, 0)}" for family in Family)
     reason = f" ({clean(sweep.order_reason)})" if sweep.order_reason and sweep.state != "finished" else ""
-    over = f"{counts.closed} of {counts.total} runs over"
+    over = f"{counts.closed} of {count(counts.total, 'run')} over"
     over += f", {counts.cancelled} cancelled" if counts.cancelled else ""
     when = f"{sweep.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     lines = [
         f"{sweep.id}   {sweep.state}{reason}",
         f"{sweep.suite} suite x {sweep.trials}, {sweep.mode}, planned at {when} UTC by {clean(sweep.requested_by)}",
-        f"{over}, {counts.attempts} attempts   {families}",
+        f"{over}, {count(counts.attempts, 'attempt')}   {families}",
     ]
     if progress.ungraded:
-        lines.append(f"{progress.ungraded} attempt{'s' if progress.ungraded > 1 else ''} not graded yet")
+        lines.append(f"{count(progress.ungraded, 'attempt')} not graded yet")
     if sweep.state in {"finished", "cancelled"} and not progress.active_attempts:
         return lines + [tally_line(box) for box in progress.boxes if box.done]
     return lines + [box_line(box) for box in present_boxes(progress.boxes)]

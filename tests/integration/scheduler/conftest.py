@@ -106,9 +106,10 @@ def environment(database: str, valkey: str, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def do(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Answer]:
     """Run `bv3-schedule` with these arguments in this process, to its end."""
+    monkeypatch.chdir(tmp_path)
     for name in ("BV3_DATABASE_URL", "BV3_BROKER_URL", "BV3_HOME"):
         monkeypatch.setenv(name, environment[name])
 

@@ -40,7 +40,7 @@ def test_a_detached_cancel_and_what_it_forbids(do: Callable[..., Any], farm: Any
     farm.begin_run()
     cancelled = do("cancel", "last", "--detach")
     assert cancelled.code == 0
-    assert "cancelled, 1 runs will not be done" in cancelled.out
+    assert "cancelled, 1 run will not be done" in cancelled.out
     assert farm.scalar("select string_agg(state, ' ' order by trial) from site_runs") == "started cancelled"
     for command, error in [("resume", "was cancelled: it can't be resumed"), ("cancel", "is cancelled: it takes no")]:
         again = do(command, "last")
