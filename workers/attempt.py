@@ -17,10 +17,11 @@ from workers.cleaning import Leftovers, NotCleanError, clean_up, find_leftovers
 from workers.client.errors import ProductError
 from workers.client.product import ProductClient
 from workers.client.session import SessionEnd, SessionSocket, wait_for_end
-from workers.journal import EvidenceStore, Journal
+from workers.evidence import EvidenceStore
+from workers.journal import Journal
 from workers.logslice import FileMark, cut_slice, mark_end
 from workers.metrics import find_truth, join_metrics, read_rows
-from workers.preflight import probe_renderer
+from workers.preflight import Preflight, Refusal, probe_renderer
 from workers.processes import ProcessBook, Recorded
 from workers.record import REPLY_CHARS, Notes
 from workers.stack.facts import StackFacts
@@ -32,11 +33,24 @@ RUNNING = "running"
 class Bench:
     """What the phases work with."""
 
-    facts: StackFacts
-    product: ProductClient
+    preflight: Preflight
     journal: Journal
     evidence: EvidenceStore
-    book: ProcessBook
+
+    @property
+    def facts(self) -> StackFacts:
+        """The booted stack."""
+        return self.preflight.facts
+
+    @property
+    def product(self) -> ProductClient:
+        """The product."""
+        return self.preflight.product
+
+    @property
+    def book(self) -> ProcessBook:
+        """The box's processes."""
+        return self.preflight.book
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,7 +140,7 @@ def capture(bench: Bench, notes: Notes, trail: Trail) -> None:
         keep_evidence(bench, notes, "log", data, "text/plain")
     except OSError as error:
         notes.fail(Phase.CAPTURE, "harness", f"the backend's log can't be read: {error}")
-    notes.events += [describe_restart(item) for item in bench.book.read()[trail.processes :]]
+    notes.events += list_events(bench, trail)
     children = [child.session_id for child in notes.children]
     notes.metrics = join_metrics(read_rows(trail.metrics), children)
     if trail.truth and trail.session_id and (truth := find_truth(read_rows(trail.truth), trail.session_id)):
@@ -154,8 +168,19 @@ def teardown(bench: Bench, notes: Notes, trail: Trail) -> None:
 
 def keep_evidence(bench: Bench, notes: Notes, name: str, data: bytes, media_type: str) -> None:
     """The data is on disk and named in the record."""
-    sha256 = bench.evidence.keep(data)
+    sha256 = bench.evidence.keep(notes.answer.attempt, data)
     notes.evidence.append(EvidenceRef(name=name, sha256=sha256, size=len(data), media_type=media_type))
+
+
+def list_events(bench: Bench, trail: Trail) -> list[BoxEvent]:
+    """What happened on the box while the run was on: parts that were started again, others on its ports."""
+    events = [describe_restart(item) for item in bench.book.read()[trail.processes :]]
+    try:
+        bench.preflight.check_alone()
+    except Refusal as refusal:
+        at = datetime.now(UTC).isoformat()
+        events.append(BoxEvent(kind="contended", at=at, facts={"reason": refusal.message}))
+    return events
 
 
 def describe_restart(process: Recorded) -> BoxEvent:

@@ -52,6 +52,7 @@
     if (el.localName === 'textarea') return 'textarea';
     if (el.localName === 'input') return TEXT_INPUTS.has(el.type) ? 'input' : '';
     if (el.editContext) return 'editcontext';
+    if (el.localName === 'body' && el.ownerDocument.designMode === 'on') return 'contenteditable';
     if (el.isContentEditable && !el.parentElement?.isContentEditable) return 'contenteditable';
     if (el.getAttribute('role') === 'textbox' && !el.isContentEditable) return 'textbox';
     return '';
@@ -110,12 +111,16 @@
   roots.forEach(readEditables);
   out.password_form = isSignInWall();
   out.challenge = isChallengeShown();
+  // An empty one holds nothing for sure; of the others none may be lost without a word.
+  const full = out.editables.filter((item) => item.text);
+  const empty = out.editables.filter((item) => !item.text).slice(0, limits.empty);
   let left = limits.chars;
-  out.editables = out.editables.slice(0, limits.editables).map((item) => {
+  const brought = full.slice(0, limits.full).map((item) => {
     const text = item.text.slice(0, left);
     left -= text.length;
     return {...item, text};
   });
-  out.skipped = editors.length - out.editables.length;
+  out.skipped = full.length - brought.length;
+  out.editables = [...brought, ...empty];
   return JSON.stringify(out);
 })

@@ -82,11 +82,14 @@ class Pulse:
     def _beat(self) -> None:
         while not self._events.empty():
             self._unsent.append(self._events.get())
-        sign = self.look()
-        facts = {**sign.facts, "events": self._unsent, "clock": datetime.now(UTC).isoformat()}
         try:
+            sign = self.look()
+            facts = {**sign.facts, "events": self._unsent, "clock": datetime.now(UTC).isoformat()}
             answer = self.client.beat(self.token, sign.phase, facts)
             self._unsent = []
             self.hear(answer)
         except DatabaseError as error:
             log.warning("no answer to a beat", cause=error.message)
+        except Exception:
+            # A box that stops beating is lost; whatever this was, the next beat may go well.
+            log.exception("bug in a beat")

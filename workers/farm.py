@@ -62,7 +62,8 @@ class FarmDoor:
             log.warning("the farm does not know yet that the attempt is finished", cause=error.message)
             return False
         if answer != "ok":
-            log.warning("finished too late for the farm", attempt=attempt, answer=answer)
+            # lost meanwhile, or said by the supervisor at the same moment; the record is sent all the same
+            log.info("the farm had it finished already", attempt=attempt, answer=answer)
         return True
 
     def release(self, order: RunOrder, reason: str, facts: Mapping[str, Any] | None = None) -> None:

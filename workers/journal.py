@@ -1,4 +1,4 @@
-"""The box's memory: one SQLite file that survives every crash, and the evidence files beside it.
+"""The box's memory: one SQLite file that survives every crash.
 
 Per (run, dispatch number) one row; a row only ever moves along these lines, each move conditional:
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
@@ -165,19 +164,14 @@ class Journal:
         """The run was handed back before any start."""
         self._move(run, dispatch, "intent", "state = 'released', reason = ?", (reason,))
 
-    def acknowledge(self, sha256: str) -> tuple[str, ...]:
-        """The record's bytes are dropped; the evidence hashes that no other kept record names are returned."""
-        row = self._db.execute(
-            "select evidence from runs where sha256 = ? and state = 'recorded'", (sha256,)
-        ).fetchone()
-        if row is None:
-            return ()
-        self._db.execute(
-            "update runs set state = 'acknowledged', record = null where sha256 = ? and state = 'recorded'",
+    def acknowledge(self, sha256: str) -> int | None:
+        """The record's bytes are dropped; its attempt, or None when there was no such record waiting."""
+        rows = self._db.execute(
+            "update runs set state = 'acknowledged', record = null where sha256 = ? and state = 'recorded'"
+            " returning attempt",
             (sha256,),
-        )
-        kept = {name for record in self.list_kept() for name in record.evidence}
-        return tuple(name for name in json.loads(row[0]) if name not in kept)
+        ).fetchall()
+        return int(rows[0][0]) if rows else None
 
     def park(self, sha256: str) -> None:
         """The farm does not know this record's attempt: it is kept and not sent again."""
@@ -254,36 +248,3 @@ class Journal:
         if done.rowcount != 1:
             what = change.partition(",")[0]
             raise JournalError(f"run {run}, dispatch {dispatch} is not in {allowed}: {what} refused")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceStore:
-    """Evidence as files named by the SHA-256 of their content."""
-
-    folder: Path
-
-    def keep(self, data: bytes) -> str:
-        """The data is on disk; its hash."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        path = self.folder / sha256
-        if path.exists():
-            return sha256
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        with fresh.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        return sha256
-
-    def read(self, sha256: str) -> bytes | None:
-        """The data, or None when it is not (or not any more) here."""
-        try:
-            return (self.folder / sha256).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def drop(self, sha256: str) -> None:
-        """The file is gone."""
-        (self.folder / sha256).unlink(missing_ok=True)

@@ -30,6 +30,9 @@ class Outbox:
 
     _sent: dict[str, Sent] = field(default_factory=dict)
     _beats: int = 0
+    _missing: set[str] = field(default_factory=set)
+    # when the evidence was last sent because it was missing
+    _sent_again_s: dict[str, float] = field(default_factory=dict)
 
     def count_beat(self, kept: Iterable[str]) -> None:
         """A beat was answered; `kept` is what the farm has not stored. Everything else is forgotten."""
@@ -52,6 +55,23 @@ class Outbox:
             due.append(record)
         return tuple(due)
 
+    def note_missing(self, hashes: Iterable[str]) -> None:
+        """The farm waits for these pieces of evidence, and for no others."""
+        self._missing = set(hashes)
+        self._sent_again_s = {name: at for name, at in self._sent_again_s.items() if name in self._missing}
+
+    def choose_missing(
+        self, kept: Iterable[KeptRecord], now_s: float
+    ) -> tuple[tuple[KeptRecord, tuple[str, ...]], ...]:
+        """The pieces of evidence to send once more, with a record that names each."""
+        chosen = []
+        for record in kept:
+            names = tuple(name for name in record.evidence if name in self._missing and self._may_repeat(name, now_s))
+            if names:
+                self._sent_again_s |= dict.fromkeys(names, now_s)
+                chosen.append((record, names))
+        return tuple(chosen)
+
     def mark_sent(self, record: KeptRecord, now_s: float) -> None:
         """The record went out."""
         before = self._sent.get(record.sha256)
@@ -61,6 +81,10 @@ class Outbox:
     def start_anew(self) -> None:
         """Nothing counts as sent: after an outage, and at shutdown."""
         self._sent.clear()
+
+    def _may_repeat(self, name: str, now_s: float) -> bool:
+        before_s = self._sent_again_s.get(name)
+        return before_s is None or now_s - before_s >= FIRST_BACKOFF_S
 
     def _is_due(self, sha256: str, now_s: float) -> bool:
         sent = self._sent.get(sha256)

@@ -58,7 +58,7 @@ class Preflight:
         mode = self._check_backend()
         if mode is not wanted:
             raise Refusal("mode", f"the backend runs {mode}, the order wants {wanted}")
-        self._check_foreign()
+        self.check_alone()
         self._check_router()
         try:
             self._check_product()
@@ -79,20 +79,21 @@ class Preflight:
         ours = self.book.last("backend")
         if ours is None or not ours.is_alive():
             raise Refusal("backend", "the backend does not run")
-        listeners = count_listeners(self.facts.backend_port)
-        if listeners != 1:
-            raise Refusal("backend_count", f"{listeners} sockets listen on port {self.facts.backend_port}")
         try:
             process = psutil.Process(ours.pid)
             if not _listens_on(process, self.facts.backend_port):
-                raise Refusal("backend_count", f"port {self.facts.backend_port} is held by a process that is not ours")
+                raise Refusal("backend", f"our backend does not listen on port {self.facts.backend_port}")
             if process.exe() != self.facts.backend_executable:
                 raise Refusal("build", f"the backend runs {process.exe()}, not {self.facts.backend_executable}")
             return read_mode(process)
         except psutil.Error as error:
             raise Refusal("backend", f"the backend can't be looked at: {error}") from error
 
-    def _check_foreign(self) -> None:
+    def check_alone(self) -> None:
+        """Nobody else serves where this box's product does. Raises Refusal."""
+        listeners = count_listeners(self.facts.backend_port)
+        if listeners > 1:
+            raise Refusal("backend_count", f"{listeners} sockets listen on port {self.facts.backend_port}")
         port = self.facts.foreign_port
         if port is not None and count_listeners(port):
             raise Refusal("foreign", f"somebody listens on the foreign port {port}")

@@ -19,7 +19,7 @@ from workers.cleaning import NotCleanError
 from workers.client.errors import BackendAwayError, BackendRefusedError, CommandFailedError, ProductError
 from workers.farm import FarmDoor
 from workers.journal import Entry, RunState
-from workers.preflight import Preflight, Readiness, Refusal
+from workers.preflight import Readiness, Refusal
 from workers.record import BoxFacts, Notes, build_record, encode_record
 
 T = TypeVar("T")
@@ -31,7 +31,6 @@ class Runner:
     """Runs one order at a time. `announce` tells whoever watches which phase has begun."""
 
     bench: Bench
-    preflight: Preflight
     farm: FarmDoor
     box: BoxFacts
     announce: Callable[[str], None]
@@ -51,6 +50,9 @@ class Runner:
         )
         if entry.state is not RunState.INTENT:
             log.info("known already", state=entry.state)
+            if entry.state is RunState.RELEASED:
+                # the farm did not hear it, or it would not send it again
+                self.farm.release(order, "handed back before")
             return None
         clock = _Clock(arrived_s=arrived_s)
         try:
@@ -58,23 +60,23 @@ class Runner:
                 self.announce(Phase.PREFLIGHT)
                 ready = self._check(order)
         except Refusal as refusal:
-            self._hand_back(order, refusal.message, refused=True)
+            self._hand_back(order, refusal.message, clock, refused=True)
             return refusal
         with clock.measure(Phase.START):
-            answer = self._start(order, entry)
+            answer = self._start(order, entry, clock)
         if answer is not None:
             self._run_attempt(order, entry, answer, ready, clock)
         return None
 
     def _check(self, order: RunOrder) -> Readiness:
         try:
-            return self.preflight.check(order.mode)
+            return self.bench.preflight.check(order.mode)
         except Refusal:
             raise
         except Bv3Error as error:
             raise Refusal("clean_start", error.message) from error
 
-    def _start(self, order: RunOrder, entry: Entry) -> StartAnswer | None:
+    def _start(self, order: RunOrder, entry: Entry, clock: _Clock) -> StartAnswer | None:
         """The farm's yes, on disk; None when it said no, or could not be asked: then the order is left."""
         try:
             answer = self.farm.start(order, entry.nonce)
@@ -83,15 +85,15 @@ class Runner:
             return None
         if not answer.won:
             log.info("not started", reason=answer.reason)
-            self._hand_back(order, answer.reason, refused=False)
+            self._hand_back(order, answer.reason, clock, refused=False)
             return None
         self.bench.journal.mark_started(order.run, order.dispatch, attempt=answer.attempt, attempt_no=answer.attempt_no)
         structlog.contextvars.bind_contextvars(attempt=answer.attempt)
         return answer
 
-    def _hand_back(self, order: RunOrder, reason: str, *, refused: bool) -> None:
+    def _hand_back(self, order: RunOrder, reason: str, clock: _Clock, *, refused: bool) -> None:
         self.bench.journal.release(order.run, order.dispatch, reason)
-        self.farm.release(order, reason, {"refused": refused})
+        self.farm.release(order, reason, {"refused": refused, "lost_s": clock.read_s()})
 
     def _run_attempt(self, order: RunOrder, entry: Entry, answer: StartAnswer, ready: Readiness, clock: _Clock) -> None:
         notes = Notes(order=order, answer=answer, nonce=entry.nonce, mode=ready.mode, probe_before=ready.probe)
@@ -141,6 +143,10 @@ class _Clock:
     def __init__(self, *, arrived_s: float) -> None:
         self._arrived_s = arrived_s
         self.spans: list[PhaseSpan] = []
+
+    def read_s(self) -> float:
+        """Seconds since the order's arrival."""
+        return round(time.monotonic() - self._arrived_s, 3)
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:

@@ -84,7 +84,8 @@ class Supervisor:
             journal, self._beat_journal = Journal(journal_path(box)), Journal(journal_path(box))
             held.callback(journal.close)
             publisher = Publisher(app=make_app(box.broker_url.get_secret_value(), box=box.name))
-            self._uplink = Uplink(box.name, journal_path(box), evidence_store(box), publisher)
+            evidence = evidence_store(box)
+            self._uplink = Uplink(box.name, journal_path(box), evidence, publisher)
             self._pulse = Pulse(client, token, self._look, self._hear)
             self._crew = Crew(
                 journal,
@@ -92,6 +93,7 @@ class Supervisor:
                 report=self._pulse.add_event,
             )
             self._crew.settle()
+            evidence.keep_only(record.attempt for record in journal.list_kept())
             return self._work(journal)
 
     def _work(self, journal: Journal) -> int:

@@ -12,7 +12,8 @@ import structlog
 from broker.errors import BrokerError
 from broker.publish import Publisher
 from broker.store.box_client import BeatAnswer
-from workers.journal import EvidenceStore, Journal, KeptRecord
+from workers.evidence import EvidenceStore
+from workers.journal import Journal, KeptRecord
 from workers.outbox import Outbox
 
 log = structlog.get_logger(__name__)
@@ -30,8 +31,7 @@ class Uplink:
         self._outbox = Outbox()
         self._guard = threading.Lock()
         self._woken = threading.Event()
-        self._missing: set[str] = set()
-        self._ending = False
+        self._ending_soon = threading.Event()
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
 
     def open(self) -> None:
@@ -46,60 +46,58 @@ class Uplink:
     def take_answer(self, journal: Journal, answer: BeatAnswer) -> None:
         """What the farm has stored is acknowledged, what it misses will be sent, what it does not know is parked."""
         for sha256 in answer.stored:
-            for name in journal.acknowledge(sha256):
-                self._evidence.drop(name)
+            if (attempt := journal.acknowledge(sha256)) is not None:
+                self._evidence.drop(attempt)
         for sha256 in answer.unknown:
             journal.park(sha256)
         with self._guard:
             self._outbox.count_beat(journal.list_unacknowledged())
-            self._missing |= answer.missing
+            self._outbox.note_missing(answer.missing)
         self.wake()
 
     def close(self, timeout_s: float = 5.0) -> None:
         """The thread has ended, or hangs in Redis and ends with the process."""
-        self._ending = True
+        self._ending_soon.set()
         self.wake()
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         journal = Journal(self._journal_file)
-        while not self._ending:
+        while not self._ending_soon.is_set():
             self._woken.wait()
             self._woken.clear()
             try:
-                self._send_evidence(self._take_missing())
                 self._send_due(journal)
             except BrokerError as error:
                 log.warning("records wait", cause=error.message)
                 with self._guard:
                     self._outbox.start_anew()
-                time.sleep(_RETRY_S)
+                self._ending_soon.wait(_RETRY_S)
                 self.wake()
+            except Exception:
+                # Whatever it is, the records are still in the journal, and the next ones must go out.
+                log.exception("bug in the uplink")
         journal.close()
 
-    def _take_missing(self) -> tuple[str, ...]:
-        with self._guard:
-            missing = tuple(sorted(self._missing))
-            self._missing.clear()
-        return missing
-
     def _send_due(self, journal: Journal) -> None:
+        kept = journal.list_kept()
         with self._guard:
-            due = self._outbox.choose_due(journal.list_kept(), time.monotonic())
+            now_s = time.monotonic()
+            missing = self._outbox.choose_missing(kept, now_s)
+            due = self._outbox.choose_due(kept, now_s)
+        for record, hashes in missing:
+            self._send_evidence(record, hashes)
         for record in due:
-            self._send(record)
+            # Ahead of the record: it is stored only when every hash it names is there.
+            self._send_evidence(record, record.evidence)
+            self._publisher.send_record(self._box, record.attempt, record.record)
+            with self._guard:
+                self._outbox.mark_sent(record, time.monotonic())
 
-    def _send(self, record: KeptRecord) -> None:
-        # Ahead of the record: it is stored only when every hash it names is there.
-        self._send_evidence(record.evidence)
-        self._publisher.send_record(self._box, record.attempt, record.record)
-        with self._guard:
-            self._outbox.mark_sent(record, time.monotonic())
-
-    def _send_evidence(self, hashes: Iterable[str]) -> None:
+    def _send_evidence(self, record: KeptRecord, hashes: Iterable[str]) -> None:
         for sha256 in hashes:
-            data = self._evidence.read(sha256)
+            data = self._evidence.read(record.attempt, sha256)
             if data is None:
-                log.error("evidence is gone", sha256=sha256)
+                log.warning("evidence is gone", sha256=sha256, attempt=record.attempt)
                 continue
             self._publisher.send_evidence(self._box, sha256, data)

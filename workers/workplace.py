@@ -15,13 +15,15 @@ from uuid import UUID
 import httpx
 import structlog
 
+from broker.errors import Bv3Error
 from broker.store.box_client import BoxClient
 from broker.types import RunOrder
 from workers.attempt import Bench
 from workers.boxfile import BoxFile, load_box
 from workers.client.product import ProductAddress, ProductClient
+from workers.evidence import EvidenceStore
 from workers.farm import FarmDoor
-from workers.journal import EvidenceStore, Journal
+from workers.journal import Journal
 from workers.preflight import Preflight, Refusal
 from workers.processes import ProcessBook
 from workers.record import BoxFacts
@@ -75,23 +77,24 @@ class Workplace:
         runner = self.runner_for(announce)
         refusal = runner.run(order)
         if refusal is not None:
-            self._wait_until_fit(runner.preflight, order, refusal)
+            self._wait_until_fit(runner.bench.preflight, refusal)
         self.tell_supervisor("idle")
 
-    def _wait_until_fit(self, preflight: Preflight, order: RunOrder, refusal: Refusal) -> None:
-        log.warning("contended", reason=refusal.message)
+    def _wait_until_fit(self, preflight: Preflight, refusal: Refusal) -> None:
         said = ""
         while True:
-            if refusal.reason != said:
-                self.tell_supervisor(f"contended {refusal.reason}")
-                said = refusal.reason
-            time.sleep(_CONTENDED_POLL_S)
             try:
-                preflight.check(order.mode)
-            except Refusal as again:
-                refusal = again
+                preflight.check(self.box.mode)
+            except (Refusal, Bv3Error) as again:
+                reason = again.reason if isinstance(again, Refusal) else refusal.reason
+                if reason != said:
+                    log.warning("contended", reason=again.message)
+                    self.tell_supervisor(f"contended {reason}")
+                    said = reason
+                time.sleep(_CONTENDED_POLL_S)
             else:
-                log.info("fit again")
+                # An order of another mode is refused by a fit box, too: nothing to wait for.
+                log.info("fit")
                 return
 
 
@@ -113,9 +116,7 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
         log.warning("died", run=entry.name, attempt=entry.attempt)
         tell_supervisor(f"died {entry.attempt}")
     client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}-worker")
-    bench = Bench(
-        facts=facts, product=preflight.product, journal=journal, evidence=evidence_store(box), book=preflight.book
-    )
+    bench = Bench(preflight=preflight, journal=journal, evidence=evidence_store(box))
     farm = FarmDoor(client, UUID(token))
     box_facts = BoxFacts(
         box=box.name,
@@ -128,7 +129,6 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
     def runner_for(announce: Callable[[str], None]) -> Runner:
         return Runner(
             bench=bench,
-            preflight=preflight,
             farm=farm,
             box=box_facts,
             announce=announce,

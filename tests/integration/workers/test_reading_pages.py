@@ -1,0 +1,159 @@
+"""The page read in a real Chromium: what counts as an editable, a wall, a challenge."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from broker.settings import load_settings, read_manifest
+from broker.types import PageRead, Seen
+from workers.audit import make_expression
+from workers.page import interpret
+
+PAYLOAD = "probe k3f9x coverage alpha"
+Read = Callable[[str], PageRead]
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    manifest = read_manifest(load_settings())
+    if manifest.playwright_node:
+        os.environ["PLAYWRIGHT_NODEJS_PATH"] = manifest.playwright_node
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=manifest.chromium,
+            args=list(manifest.chromium_args),
+            env={**os.environ, **manifest.chromium_env},
+        )
+        yield browser.new_page()
+        browser.close()
+
+
+@pytest.fixture
+def read(page: Page) -> Read:
+    def make(body: str) -> PageRead:
+        page.set_content(f"<title>T</title><body>{body.replace('PAYLOAD', PAYLOAD)}</body>")
+        page.wait_for_function("window.ready !== false")
+        plain: dict[str, Any] = json.loads(page.evaluate(make_expression()))
+        return interpret(plain, card="c", payload=PAYLOAD, listing=None, after_dispatch=1, offset_ms=1, duration_ms=1)
+
+    return make
+
+
+NESTED_SHADOW = """<div id=h></div><script>
+h.attachShadow({mode: 'open'}).innerHTML = '<div id=i></div>';
+h.shadowRoot.getElementById('i').attachShadow({mode: 'open'}).innerHTML = '<div contenteditable>PAYLOAD</div>';
+</script>"""
+DESIGN_MODE = """<script>ready = false</script>
+<iframe srcdoc='<script>document.designMode="on"</script>PAYLOAD' onload='ready = true'></iframe>"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<textarea>PAYLOAD</textarea>",
+        "<input value='PAYLOAD'>",
+        "<input type=search value='PAYLOAD'>",
+        "<div contenteditable>PAYLOAD</div>",
+        "<div contenteditable=plaintext-only><p>probe k3f9x</p><p>coverage alpha</p></div>",
+        "<div role=textbox><div contenteditable>PAYLOAD</div></div>",
+        "<div contenteditable><div role=textbox>PAYLOAD</div></div>",
+        "<div role=textbox tabindex=0>PAYLOAD</div>",
+        "<div id=h></div><script>h.attachShadow({mode:'open'}).innerHTML='<textarea>PAYLOAD</textarea>'</script>",
+        NESTED_SHADOW,
+        "<script>ready=false</script><iframe srcdoc='<body contenteditable>PAYLOAD' onload='ready=true'></iframe>",
+        DESIGN_MODE,
+        "<div contenteditable>PAYLOAD</div><p>You wrote: PAYLOAD</p>",
+        "<textarea>PAYLOAD</textarea><textarea hidden>PAYLOAD</textarea><input type=hidden value='PAYLOAD'>",
+        "<textarea>PAYLOAD</textarea><input readonly value='PAYLOAD'>",
+    ],
+)
+def test_payload_is_found_exactly_once(read: Read, body: str) -> None:
+    page = read(body)
+    assert (page.payload, page.payload_count) == (Seen.SEEN, 1), page.editables
+    assert page.frames_unread == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>PAYLOAD</p><textarea></textarea>",
+        "<textarea placeholder='PAYLOAD'></textarea>",
+        "<textarea readonly>PAYLOAD</textarea>",
+        "<input type=password value='PAYLOAD'>",
+        "<textarea style='visibility:hidden'>PAYLOAD</textarea>",
+        "<div contenteditable=false>PAYLOAD</div>",
+        "<title>PAYLOAD</title>",
+    ],
+)
+def test_what_is_no_editable_is_no_evidence(read: Read, body: str) -> None:
+    assert read(body).payload is Seen.ABSENT
+
+
+def test_fill_in_two_editables_is_counted_twice(read: Read) -> None:
+    assert read("<textarea>PAYLOAD</textarea><div contenteditable>PAYLOAD</div>").payload_count == 2
+
+
+def test_frame_of_another_origin_could_not_be_looked_into(read: Read) -> None:
+    page = read("<script>ready=false</script><iframe src='data:text/html,<p>x' onload='ready=true'></iframe>")
+    assert (page.frames, page.frames_unread, page.payload) == (1, 1, Seen.COULD_NOT_LOOK)
+
+
+def test_invisible_frame_of_another_origin_hides_no_editor(read: Read) -> None:
+    page = read("<iframe src='data:text/html,<p>x' width=1 height=1></iframe><textarea></textarea>")
+    assert (page.frames_unread, page.payload) == (0, Seen.ABSENT)
+
+
+FORM = "<form><input type=email><input type=password><button>Sign in</button></form>"
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        (f"<main><h1>Sign in</h1>{FORM}</main>", Seen.SEEN),
+        (f"<header>{FORM}</header><p>news", Seen.ABSENT),
+        (f"<div class=top>{FORM}</div><textarea rows=20 cols=80></textarea>", Seen.ABSENT),
+        (f"<footer>{FORM}</footer>", Seen.ABSENT),
+        (f"<div hidden>{FORM}</div>", Seen.ABSENT),
+        ("<a href=/login>Sign in</a><footer>password</footer>", Seen.ABSENT),
+        (f"<textarea></textarea><div style='position:fixed;inset:0;background:#fff'>{FORM}</div>", Seen.SEEN),
+        (f"<div id=h></div><script>h.attachShadow({{mode:'open'}}).innerHTML='{FORM}'</script>", Seen.SEEN),
+    ],
+)
+def test_sign_in_wall_is_told_from_a_widget(read: Read, body: str, seen: Seen) -> None:
+    assert read(body).password_form is seen
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        ("<iframe title=c src='https://newassets.hcaptcha.test/c' width=303 height=78></iframe>", Seen.SEEN),
+        ("<div class=grecaptcha-badge><iframe src='https://recaptcha.test/a' width=256 height=60></iframe></div>",
+         Seen.ABSENT),
+        ("<iframe src='https://recaptcha.test/a' width=0 height=0></iframe>", Seen.ABSENT),
+        ("<script src='https://captcha.test/x.js'></script><textarea></textarea>", Seen.ABSENT),
+        ("<div id=captcha-box style='width:400px;height:200px'>Puzzle</div>", Seen.SEEN),
+        ("<div id=captcha-box hidden style='width:400px;height:200px'>Puzzle</div>", Seen.ABSENT),
+        ("<div role=dialog>Drag the slider to fit the puzzle piece</div>", Seen.SEEN),
+        ("<h1>Verify you are human</h1>", Seen.SEEN),
+        ("<h1>Checking your browser</h1>", Seen.SEEN),
+        ("<article>How sites verify you are human, a long read</article><textarea></textarea>", Seen.ABSENT),
+    ],
+)  # fmt: skip
+def test_challenge_is_what_a_person_would_see(read: Read, body: str, seen: Seen) -> None:
+    assert read(body).challenge is seen
+
+
+def test_reading_changes_nothing_and_is_quick_on_a_large_page(read: Read, page: Page) -> None:
+    rows = "<div class=row><a href=#>x</a><input><span>text</span></div>" * 3000
+    found = read(f"{rows}<textarea>PAYLOAD</textarea>")
+    # more inputs than are brought over: the payload's own place must not be lost among them
+    assert found.payload is Seen.SEEN
+    before = page.content()
+    page.evaluate(make_expression())
+    assert page.content() == before

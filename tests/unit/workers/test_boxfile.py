@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.errors import UsageError
+from workers.boxfile import load_box
+
+TEXT = """\
+name = "box-a"
+stack = "reference"
+isolation = "ports"
+renderer = "playwright"
+lane = "stub"
+mode = "dry"
+folder = "/tmp/box-a"
+database_url = "postgresql://box_a:hidden-word@127.0.0.1/farm"
+broker_url = "redis://127.0.0.1:6379/0"
+
+[ports]
+backend = 18326
+router = 18327
+https = 18443
+http = 18080
+"""
+
+
+def load(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "box.toml"
+    path.write_text(text)
+    return load_box(path)
+
+
+def test_box_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "box.toml"
+    path.write_text(TEXT)
+    box = load_box(path)
+    assert (box.name, box.ports.https, box.lock_name) == ("box-a", 18443, "bv3-stack-18326")
+
+
+def test_host_isolation_has_one_lock_for_the_machine(tmp_path: Path) -> None:
+    path = tmp_path / "box.toml"
+    path.write_text(TEXT.replace('"ports"', '"host"'))
+    assert load_box(path).lock_name == "bv3-stack"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (("lane =", "lanes ="), 5, "lanes: unknown key"),
+        (("backend = 18326", "backend = 0"), 12, "ports.backend"),
+        (("router = 18327", 'router = 18327\nextra = "x"'), 14, "ports.extra: unknown key"),
+        (('mode = "dry"', 'mode = "wet"'), 6, "mode"),
+        (('folder = "/tmp/box-a"', 'folder = "box-a"'), 7, "absolute"),
+        (('name = "box-a"', 'name = "Box A"'), 1, "name"),
+    ],
+)
+def test_mistake_is_named_with_its_line(tmp_path: Path, change: tuple[str, str], line: int, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, TEXT.replace(*change))
+    assert f"box.toml:{line}:" in caught.value.message
+    assert said in caught.value.message
+
+
+def test_password_in_a_bad_file_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, TEXT.replace('lane = "stub"', "lane = 3"))
+    assert "hidden-word" not in caught.value.message
+    assert "hidden-word" not in repr(load(tmp_path, TEXT))
+
+
+def test_missing_file_and_broken_toml_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can't be read"):
+        load_box(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match="line 2"):
+        load(tmp_path, 'name = "box-a"\nlane = =\n')
