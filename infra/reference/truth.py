@@ -14,6 +14,7 @@ _READ_PAGE = (Path(__file__).parent / "truth.js").read_text()
 _BUCKETS = {
     "declined": "product_no_composer",
     "fill_died": "product_fill_died",
+    "timed_out": "product_command_timeout",
     "unseen": "product_fill_died",
     None: "product_no_composer",
 }
@@ -30,7 +31,7 @@ class Run:
     end: str | None
     # The card of the first dispatch; None when there was no dispatch.
     card: str | None
-    # No renderer was connected at the end.
+    # The renderer was gone, or showed nothing.
     lost: bool
 
 

@@ -39,7 +39,12 @@ def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None,
 
 @pytest.mark.parametrize(
     ("end", "bucket"),
-    [("declined", "product_no_composer"), ("fill_died", "product_fill_died"), (None, "product_no_composer")],
+    [
+        ("declined", "product_no_composer"),
+        ("fill_died", "product_fill_died"),
+        ("timed_out", "product_command_timeout"),
+        (None, "product_no_composer"),
+    ],
 )
 def test_without_a_claim_the_end_of_the_first_dispatch_decides(end: str | None, bucket: str) -> None:
     assert judge(replace(RUN, end=end), find_site("x.com"), PAGE) == bucket

@@ -105,7 +105,7 @@ async def _tell_truth(services: Services, parent: Session, prompt: str, entry: s
             payload=task.payload,
             end=first.end if first else None,
             card=first.card if first else None,
-            lost=first is None or first.lost,
+            lost=first is None or first.lost or first.dead_card,
         )
     )
 

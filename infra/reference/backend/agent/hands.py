@@ -107,9 +107,10 @@ class Hands:
         """Load an address; the reply's own words say nothing about where the page ended."""
         return await self._run("navigate", {"url": url})
 
-    async def find_composer(self, fill: str | None) -> Reply:
-        """Look for a composer by structure, revealing what hides it; fill it when a text is given."""
-        return await self._run("find_composer", {"reveal": True} if fill is None else {"reveal": True, "fill": fill})
+    async def find_composer(self, *, fill: str | None, reveal: bool) -> Reply:
+        """Look for a composer by structure, pressing what hides it when asked to; fill it when a text is given."""
+        params: Reply = {"reveal": reveal}
+        return await self._run("find_composer", params if fill is None else {**params, "fill": fill})
 
     async def evaluate(self, expression: str) -> str:
         """The value of an expression as text; empty after an error."""

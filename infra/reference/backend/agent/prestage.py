@@ -55,12 +55,10 @@ async def prestage(hands: Hands, models: Models, task: Task, *, start_url: str |
     opens_first = bool(start_url and task.first)
     view = await hands.settle(lambda seen: bool(find_wall(seen)) or _offers(seen, task, composer_only=opens_first))
     stage = Stage(task=task, view=view)
-    if view.error:
-        # A page that can't be read is the caller's concern: the router knows no more of it.
-        return stage
     if choose(view.elements, task).composer:
         lines.PRESTAGE_TIER0.log(ms=_ms(started))
-    else:
+    elif not view.error:
+        # Of a page that can't be read the router knows no more.
         await _approach(hands, models, stage, start_url=start_url)
     lines.PRESTAGE_DONE.log(steps=stage.steps, url=stage.view.url, ms=_ms(started))
     return stage

@@ -11,14 +11,30 @@ from infra.reference.backend.agent.hands import Hands
 from infra.reference.backend.agent.listing import Element, View
 from infra.reference.backend.agent.walls import find_wall
 from infra.reference.backend.agent.wording import Task
+from infra.reference.backend.commands import TIMED_OUT
 
-End = Literal["filled", "declined", "fill_died", "unseen"]
+End = Literal["filled", "declined", "fill_died", "timed_out", "unseen"]
 URL_CHARS = 90
 WALL_URL_CHARS = 60
 ERROR_CHARS = 160
 REPLY_CHARS = 120
 #: A listing shows 60 characters of a value; so much of a payload must be seen.
 SEEN_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """Where the payload stands, and the control that would send it."""
+
+    found: bool = False
+    # How many editables hold the payload.
+    count: int = 0
+    resolved: bool = False
+    # 3 exact label, 2 a form's submit control, 1 label that starts with a sending verb, 0 none.
+    rank: int = 0
+    label: str = ""
+    # Why nothing was resolved.
+    why: str = "the page could not be read"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +48,6 @@ class Script:
     astray: bool
     # A listed element took the payload.
     typed: bool = False
-    declined: str = ""
 
     @property
     def payload(self) -> str:
@@ -46,7 +61,7 @@ class Script:
             return self._decline(reason)
         choice = self._choose()
         # What opens a composer on one page sends on another: with the payload in place nothing is pressed.
-        there = (await self._find_submit())["found"]
+        there = (await self._find_submit()).found
         if choice.composer is None and choice.opener is not None and not (there or self.astray):
             choice = await self._press(choice.opener)
         if choice.composer is None:
@@ -67,7 +82,6 @@ class Script:
 
     def _decline(self, reason: str) -> End:
         lines.DECLINED.log(reason=reason)
-        self.declined = reason
         return "declined"
 
     def _mismatch(self, found: str) -> str:
@@ -96,10 +110,10 @@ class Script:
         reply = await self.hands.click(composer.index, self.payload)
         if "error" in reply:
             lines.FILL_ERRORED.log(error=str(reply["error"])[:ERROR_CHARS])
-            return "fill_died"
+            return "timed_out" if reply["error"] == TIMED_OUT else "fill_died"
         self.typed = True
         self.view = await self.hands.settle(self._shows_payload)
-        if not self._shows_payload(self.view) and not (await self._find_submit())["found"]:
+        if not self._shows_payload(self.view) and not (await self._find_submit()).found:
             lines.FILL_UNSEEN.log()
             return "unseen"
         return await self._report()
@@ -109,8 +123,12 @@ class Script:
         return any(wanted in box.value or wanted in box.name for box in view.textboxes)
 
     async def _fill_structurally(self, *, there: bool) -> End:
-        """Let the renderer find the composer by structure; text that already stands there is left alone."""
-        reply = await self.hands.find_composer(None if there or self.astray else self.payload)
+        """Let the renderer find the composer by structure; text that already stands there is left alone.
+
+        Revealing presses things, so nothing is revealed once the payload is in place.
+        """
+        hands_off = there or self.astray
+        reply = await self.hands.find_composer(fill=None if hands_off else self.payload, reveal=not hands_off)
         if not reply.get("found"):
             lines.NOT_STRUCTURAL.log(reply=str(reply)[:REPLY_CHARS])
             return self._decline("no composer, opener, or structural editable")
@@ -135,28 +153,21 @@ class Script:
         """Whether a structural fill can be believed; inside a frame the page's own script can't look."""
         if not reply.get("filled"):
             return False
-        return bool(reply.get("frameUrl")) or bool((await self._find_submit())["found"])
+        return bool(reply.get("frameUrl")) or (await self._find_submit()).found
 
-    async def _find_submit(self) -> dict[str, Any]:
+    async def _find_submit(self) -> Submit:
         text = await self.hands.evaluate(scripts.find_submit(self.payload))
         try:
-            found = json.loads(text)
+            return Submit(**json.loads(text))
         except ValueError:
-            return {
-                "found": False,
-                "resolved": False,
-                "rank": 0,
-                "label": "",
-                "why": "the page could not be read",
-            }
-        return dict(found)
+            return Submit()
 
     async def _report(self) -> End:
         submit = await self._find_submit()
         lines.DRYRUN.log(
             listed=lists_send(self.view.elements),
-            resolved=submit["resolved"],
-            rank=submit["rank"],
-            submit=submit["label"] if submit["resolved"] else submit["why"],
+            resolved=submit.resolved,
+            rank=submit.rank,
+            submit=submit.label if submit.resolved else submit.why,
         )
         return "filled"
