@@ -10,8 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, BrowserContext, CDPSession, Error, Playwright, ViewportSize, async_playwright
 
-from workers.renderer.commands import describe
-from workers.renderer.errors import RendererError
+from workers.renderer.errors import RendererError, tell_in_a_line
 
 VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 LAUNCH_TIMEOUT_MS = 30_000
@@ -108,6 +107,8 @@ async def _launch(playwright: Playwright, chromium: Chromium) -> Browser:
         return await playwright.chromium.launch(
             executable_path=chromium.path,
             args=chromium.arguments(),
+            # Playwright's default is no sandbox, whatever the arguments say; these pages are nobody's friends.
+            chromium_sandbox="--no-sandbox" not in chromium.args,
             timeout=LAUNCH_TIMEOUT_MS,
             handle_sigint=False,
             handle_sigterm=False,
@@ -115,6 +116,6 @@ async def _launch(playwright: Playwright, chromium: Chromium) -> Browser:
         )
     except Error as error:
         raise RendererError(
-            f"Chromium did not start: {describe(error)}",
+            f"Chromium did not start: {tell_in_a_line(error.message)}",
             hint=f"see what {chromium.path} --headless --dump-dom about:blank says",
         ) from error

@@ -33,3 +33,10 @@ class CardMissing(CommandError):  # noqa: N818 - the protocol calls it "not foun
     def __init__(self, browser_id: str, tab_id: str = "") -> None:
         tab = f" tab '{tab_id}'" if tab_id else ""
         super().__init__(f"Browser card '{browser_id}'{tab} not found or not an Electron webview")
+
+
+def tell_in_a_line(message: str) -> str:
+    """What Playwright says, and the first thing that the browser itself has printed, if any."""
+    first, *others = message.splitlines()
+    printed = next((line.split("[err]", 1)[1].strip() for line in others if "[err]" in line), "")
+    return f"{first} ({printed})" if printed else first

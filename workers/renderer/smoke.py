@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from playwright.sync_api import Error, sync_playwright
 
+from workers.renderer.errors import tell_in_a_line
+
 TIMEOUT_MS = 20_000
 TEXT = "<span style='font-size:40px'>bv3 draws text</span>"
 
@@ -39,13 +41,6 @@ def find_fault(chromium: str, arguments: Sequence[str], env: Mapping[str, str]) 
     except Error as error:
         return tell_in_a_line(error.message)
     return "" if drawn != blank else "no text was drawn (no usable font)"
-
-
-def tell_in_a_line(message: str) -> str:
-    """What Playwright says, and the first thing that the browser itself has printed, if any."""
-    first, *others = message.splitlines()
-    printed = next((line.split("[err]", 1)[1].strip() for line in others if "[err]" in line), "")
-    return f"{first} ({printed})" if printed else first
 
 
 def main() -> None:
