@@ -15,11 +15,12 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_ready
 
 from broker.app import app
 from broker.log import configure_log
 from broker.queues import GRADE, MAX_MESSAGE_BYTES, STORE_EVIDENCE, STORE_RECORD
+from broker.ready import tell_ready
 from broker.settings import load_settings, read_address
 from broker.store import grading
 from broker.store.engine import make_engine
@@ -36,6 +37,11 @@ log = structlog.get_logger(__name__)
 @setup_logging.connect(weak=False)
 def _configure_log(**_: Any) -> None:
     configure_log(service="grader")
+
+
+@worker_ready.connect(weak=False)
+def _tell_ready(**_: Any) -> None:
+    tell_ready()
 
 
 @app.task(name=STORE_EVIDENCE)

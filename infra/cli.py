@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from broker.errors import EXIT_SERVICE, Bv3Error, UsageError
-from broker.home import hold_user_lock
-from broker.settings import load_settings
+from broker.errors import EXIT_INTERRUPTED, EXIT_SERVICE, Bv3Error, UsageError
+
+if TYPE_CHECKING:
+    from broker.home import FarmHome
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output")
 
@@ -29,8 +30,16 @@ def _says_errors(command: Callable[..., None]) -> Callable[..., None]:
             if error.hint:
                 click.echo(f"\nhint: {error.hint}", err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(EXIT_INTERRUPTED)
 
     return wrapped
+
+
+def _home() -> FarmHome:
+    from broker.settings import load_settings
+
+    return load_settings().farm_home
 
 
 def _say(step: str) -> None:
@@ -66,7 +75,7 @@ def up(boxes: int, *, as_json: bool) -> None:
     from infra.embedded.orders import Orders
 
     refuse_foreign_farm()
-    home = load_settings().farm_home
+    home = _home()
     address = bring_up(home, Orders(boxes=boxes, full=True, stays=True), _say)
     _print_address(address, as_json=as_json)
 
@@ -80,7 +89,7 @@ def down(*, force: bool, as_json: bool) -> None:
     from infra.embedded.commands import bring_down, refuse_foreign_farm
 
     refuse_foreign_farm()
-    stopped = bring_down(load_settings().farm_home, _say, force=force)
+    stopped = bring_down(_home(), _say, force=force)
     if as_json:
         click.echo(json.dumps({"stopped": stopped}))
     else:
@@ -97,13 +106,14 @@ def ensure(boxes: int, *, store_only: bool, as_json: bool) -> None:
 
     The caller holds the user lock of the farm's home. Steps go to standard error.
     """
+    from broker.home import hold_user_lock
     from infra.embedded.commands import bring_up, refuse_foreign_farm
     from infra.embedded.orders import Orders
 
     refuse_foreign_farm()
     if store_only and boxes:
         raise UsageError("--store-only has no boxes", hint="leave out --boxes")
-    home = load_settings().farm_home
+    home = _home()
     with hold_user_lock(home):
         address = bring_up(home, Orders(boxes=boxes, full=not store_only), _say)
     _print_address(address, as_json=as_json)
@@ -118,7 +128,7 @@ def status(*, as_json: bool) -> None:
     from infra.embedded.status import as_text, look
 
     refuse_foreign_farm()
-    seen = look(load_settings().farm_home)
+    seen = look(_home())
     click.echo(json.dumps(seen, indent=2) if as_json else as_text(seen))
     if not seen["running"]:
         sys.exit(EXIT_SERVICE)
@@ -133,7 +143,7 @@ def logs(part: str | None, lines: int, *, follow: bool) -> None:
     """Print the log of one PART (postgres, valkey, dispatcher, grader, flower, box-a, keeper) or of all."""
     from infra.embedded.logs import choose_logs, print_logs
 
-    chosen = choose_logs(load_settings().farm_home.logs, part)
+    chosen = choose_logs(_home().logs, part)
     print_logs(chosen, lines=lines, follow=follow, write=click.echo)
 
 

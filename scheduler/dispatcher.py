@@ -13,6 +13,7 @@ import structlog
 from broker.app import make_app
 from broker.errors import BrokerError, DatabaseError, UsageError
 from broker.publish import Publisher
+from broker.ready import tell_ready
 from broker.settings import Settings, read_address
 from broker.store import dispatching
 from broker.store.engine import make_engine, unreachable
@@ -124,6 +125,7 @@ def _dispatch_on_one_connection(engine: sa.Engine, publisher: Publisher, stop: E
             return
         dispatcher = Dispatcher(connection=connection, publisher=publisher)
         log.info("dispatching")
+        tell_ready()
         broker_away = False
         while not stop.is_set():
             try:

@@ -20,6 +20,7 @@ import structlog
 from broker.app import make_app
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, StackError
 from broker.publish import Publisher
+from broker.ready import tell_ready
 from broker.settings import Manifest
 from broker.store.box_client import BeatAnswer, BoxClient
 from workers.beats import Pulse, Sign
@@ -94,6 +95,7 @@ class Supervisor:
             )
             self._crew.settle()
             evidence.keep_only(record.attempt for record in journal.list_kept())
+            tell_ready()
             return self._work(journal)
 
     def _work(self, journal: Journal) -> int:

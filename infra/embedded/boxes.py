@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 
+from broker.ready import READY_VARIABLE
 from broker.types import WALL_LIMIT_S
 from infra.embedded.database import set_box_login
 from infra.embedded.documents import write_private
@@ -17,7 +18,7 @@ from infra.embedded.files import FarmFiles
 from infra.embedded.ports import PortBook
 from infra.embedded.postgres import Postgres
 from infra.embedded.processes import Launch
-from infra.embedded.services import REPOSITORY, SETTLED_S, USUAL_ATTEMPTS, plain_environment
+from infra.embedded.services import PYTHON_START_LIMIT_S, REPOSITORY, USUAL_ATTEMPTS, plain_environment
 from infra.embedded.valkey import Valkey
 
 _STACK_PORTS = ("backend", "router", "https", "http")
@@ -54,7 +55,7 @@ class Box:
     argv: tuple[str, ...]
 
     needs: tuple[str, ...] = ("valkey", "schema")
-    start_timeout_s: float = 30.0
+    start_timeout_s: float = PYTHON_START_LIMIT_S
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     # Its run may go on to the wall limit, and is saved and torn down after that.
@@ -66,25 +67,31 @@ class Box:
         return self.files.home.boxes / self.name
 
     @property
+    def ready(self) -> Path:
+        """Made by the box when it is registered."""
+        return self.files.ready(self.name)
+
+    @property
     def file(self) -> Path:
         """The box file: all that the box is told."""
         return self.folder / "box.toml"
 
     def prepare(self, *, may_move: bool) -> Launch:
         """The box has a login of its own, ports, and its file."""
+        self.ready.unlink(missing_ok=True)
         password = secrets.token_urlsafe(24)
         login = set_box_login(self.postgres.url, self.name, password)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(self.file, self._describe(self.postgres.url_for(login, password), may_move=may_move))
         return Launch(
             argv=tuple(word.replace("{box}", str(self.file)) for word in self.argv),
-            environment=plain_environment(),
+            environment={**plain_environment(), READY_VARIABLE: str(self.ready)},
             folder=REPOSITORY,
         )
 
-    def is_ready(self, age_s: float) -> bool:
-        """Whether it has lived long enough to have failed on its file; its stack comes up behind that."""
-        return age_s >= SETTLED_S
+    def is_ready(self) -> bool:
+        """Whether it is registered; its stack comes up behind that."""
+        return self.ready.exists()
 
     def _describe(self, database_url: str, *, may_move: bool) -> str:
         parts = {name: f"{self.name}.{name}" for name in _STACK_PORTS}

@@ -58,6 +58,10 @@ class FarmFiles:
         """The log file of one part; the keeper's own is `keeper`."""
         return self.home.logs / f"{part}.log"
 
+    def ready(self, part: str) -> Path:
+        """Made by a part that serves; it is told of it by `BV3_READY_FILE`."""
+        return self.home.farm / f"{part}.ready"
+
     def data(self, service: str) -> Path:
         """The data folder of one service."""
         return self.home.farm / service

@@ -69,7 +69,7 @@ class Flower:
             folder=REPOSITORY,
         )
 
-    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - it answers for itself
+    def is_ready(self) -> bool:
         """Whether it answers its health check."""
         connection = http.client.HTTPConnection(HOST, self.ports.kept(self.name) or 0, timeout=1.0)
         try:

@@ -26,7 +26,7 @@ from infra.embedded.files import FarmFiles
 from infra.embedded.lifetime import Use, may_stop
 from infra.embedded.logs import bound_logs
 from infra.embedded.orders import Orders, read_orders
-from infra.embedded.parts import Failure, Part
+from infra.embedded.parts import Failure, Part, PartState
 from infra.embedded.processes import Identity, identify
 from infra.embedded.programs import build_programs
 from infra.embedded.state import Phase
@@ -87,7 +87,8 @@ class Keeper:
 
     def _turn(self) -> bool:
         """One turn; whether it was the last."""
-        if self.told_to_stop:
+        if self.told_to_stop or not self.files.keeper_lock.exists():
+            # With its lock the home is gone: nobody could find the parts any more, to stop them.
             self._close_door()
             return True
         self._read_orders()
@@ -169,6 +170,8 @@ class Keeper:
         return True
 
     def _look_for_sweeps(self) -> bool | None:
+        if self.farm.parts["schema"].state is not PartState.READY:
+            return None
         try:
             active = has_active_sweep(self.farm.programs.postgres.url)
         except DatabaseError:
@@ -177,6 +180,9 @@ class Keeper:
         return active
 
     def _close_door(self) -> None:
+        if not self.files.home.farm.exists():
+            self.phase = Phase.STOPPING
+            return
         with hold_gate(self.files.home):
             self._close_door_within_gate()
 

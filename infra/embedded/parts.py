@@ -111,7 +111,7 @@ class Part:
 
     def _knock(self) -> None:
         age_s = time.monotonic() - self._begun_s
-        if self.service.is_ready(age_s):
+        if self.service.is_ready():
             self.state = PartState.READY
             self.has_served = True
             self.ready_after_s = age_s

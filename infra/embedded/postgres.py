@@ -96,7 +96,7 @@ class Postgres:
         argv = (str(installation.bin / "postgres"), "-D", str(cluster.folder))
         return Launch(argv=argv, environment=plain_environment(), folder=cluster.folder, account=account)
 
-    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - it answers for itself
+    def is_ready(self) -> bool:
         """Whether our role can log in and ask."""
         import psycopg  # noqa: PLC0415 - the commands that only look at files do without it
 

@@ -18,7 +18,8 @@ from infra.embedded.postgres import Postgres
 from infra.embedded.services import PythonProgram, Service, python_module
 from infra.embedded.valkey import Valkey
 
-# A TOML file with other command lines, for trying a part of one's own in a farm.
+# A TOML file with other command lines, for trying a part of one's own in a farm. Each makes the file
+# that BV3_READY_FILE names when it serves.
 PROGRAMS_VARIABLE = "BV3_FARM_PROGRAMS"
 
 
@@ -105,6 +106,10 @@ def build_programs(files: FarmFiles) -> Programs:
             "BV3_DATABASE_URL": postgres.url,
         }
 
+    def program(name: str, argv: tuple[str, ...]) -> PythonProgram:
+        needs = ("valkey", "schema")
+        return PythonProgram(name=name, argv=argv, needs=needs, ready=files.ready(name), addresses=tell_addresses)
+
     return Programs(
         files=files,
         credentials=credentials,
@@ -113,8 +118,6 @@ def build_programs(files: FarmFiles) -> Programs:
         valkey=valkey,
         lines=lines,
         flower=Flower(files=files, credentials=credentials, ports=ports, addresses=tell_addresses),
-        dispatcher=PythonProgram(
-            name="dispatcher", argv=lines.dispatcher, needs=("valkey", "schema"), addresses=tell_addresses
-        ),
-        grader=PythonProgram(name="grader", argv=lines.grader, needs=("valkey", "schema"), addresses=tell_addresses),
+        dispatcher=program("dispatcher", lines.dispatcher),
+        grader=program("grader", lines.grader),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from broker.ready import READY_VARIABLE
 from infra.embedded.processes import Launch
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -65,40 +66,42 @@ class Service(Protocol):
         been told of it yet. Raises Bv3Error with the cause when it can't be prepared.
         """
 
-    def is_ready(self, age_s: float) -> bool:
-        """Whether it serves, `age_s` after its start."""
+    def is_ready(self) -> bool:
+        """Whether it serves."""
 
 
 # Enough for a port that another program took between our look and the part's bind.
 USUAL_ATTEMPTS = 3
-# How long a program without a door to knock at must live before it counts as started.
-SETTLED_S = 1.0
+# What imports may take on a machine that is busy with sweeps.
+PYTHON_START_LIMIT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonProgram:
-    """A program of bv3 itself; it has no port, so that living for a while counts as ready."""
+    """A program of bv3 itself; it has no port to knock at, and tells when it serves."""
 
     name: str
     argv: tuple[str, ...]
     needs: tuple[str, ...]
+    ready: Path
     addresses: Callable[[], Mapping[str, str]]
     stop_timeout_s: float = 60.0
-    start_timeout_s: float = 30.0
+    start_timeout_s: float = PYTHON_START_LIMIT_S
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
 
     def prepare(self, *, may_move: bool) -> Launch:  # noqa: ARG002 - it has no port
-        """Nothing to lay out."""
+        """Its predecessor's word is void."""
+        self.ready.unlink(missing_ok=True)
         return Launch(
             argv=self.argv,
-            environment={**plain_environment(), **self.addresses()},
+            environment={**plain_environment(), **self.addresses(), READY_VARIABLE: str(self.ready)},
             folder=REPOSITORY,
         )
 
-    def is_ready(self, age_s: float) -> bool:
-        """Whether it has lived long enough to have failed on an import or a wrong option."""
-        return age_s >= SETTLED_S
+    def is_ready(self) -> bool:
+        """Whether it has told so."""
+        return self.ready.exists()
 
 
 def python_module(*argv: str) -> tuple[str, ...]:

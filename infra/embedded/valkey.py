@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from infra.embedded.binaries import find_valkey
 from infra.embedded.credentials import Credentials
 from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
+from infra.embedded.logs import read_tail
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Launch
 from infra.embedded.services import USUAL_ATTEMPTS, plain_environment
+
+# Valkey's and Redis's last words over data that they can't load.
+_BROKEN = "Bad file format reading the append only file"
 
 _CONFIGURATION = """\
 bind {host}
@@ -55,6 +62,7 @@ class Valkey:
         port = self.ports.assign(self.name) if may_move else self.ports.kept(self.name)
         folder = self.files.data(self.name)
         folder.mkdir(mode=0o700, exist_ok=True)
+        self._put_broken_data_aside(folder)
         configuration = folder / "valkey.conf"
         write_private(
             configuration,
@@ -63,7 +71,16 @@ class Valkey:
         argv = (str(find_valkey()), str(configuration))
         return Launch(argv=argv, environment=plain_environment(), folder=folder)
 
-    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - it answers for itself
+    def _put_broken_data_aside(self, folder: Path) -> None:
+        # What it holds may vanish at any moment, so that a farm without it is better than no farm.
+        last_words = " ".join(read_tail(self.files.log(self.name)))
+        if _BROKEN in last_words:
+            aside = folder / "appendonlydir.broken"
+            shutil.rmtree(aside, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                (folder / "appendonlydir").rename(aside)
+
+    def is_ready(self) -> bool:
         """Whether it answers a PING, with its data loaded."""
         return self.ask("PING") == "+PONG"
 

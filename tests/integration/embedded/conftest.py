@@ -30,9 +30,11 @@ from infra.embedded.status import look
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 STAND_IN = """
-import signal, sys
+import os, signal, sys
+from pathlib import Path
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("stand-in at work", flush=True)
+Path(os.environ["BV3_READY_FILE"]).touch()
 while True:
     signal.pause()
 """
@@ -135,6 +137,10 @@ class FarmUnderTest:
 
     def marked_environment(self, part: str) -> dict[str, str]:
         return dict(psutil.Process(self.pids()[part]).environ())
+
+    def folder_outside(self) -> Path:
+        """Where root's farm has its database."""
+        return outside_folder(self.home, load_credentials(self.home / "farm" / "credentials.json").farm_id)
 
     def is_ready(self) -> bool:
         return bool(json.loads((self.home / "farm" / "state.json").read_text())["phase"] == "ready") and all(

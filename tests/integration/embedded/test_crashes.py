@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,22 @@ def test_an_interrupted_first_start_is_repaired(make_farm: Callable[[str], Any])
     fresh.up_store()
     assert fresh.status()["phase"] == "ready"
     fresh.down()
+
+
+def test_a_broken_append_only_file_is_put_aside(stopped: Any) -> None:
+    stopped.up()
+    stopped.down()
+    (broken,) = (stopped.home / "farm" / "valkey" / "appendonlydir").glob("*.incr.aof")
+    broken.write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nno command of any kind\r\n")
+    stopped.up()
+    assert (stopped.home / "farm" / "valkey" / "appendonlydir.broken" / broken.name).exists()
+
+
+def test_a_farm_whose_home_is_deleted_ends_itself(make_farm: Callable[[str], Any], wait_until: Wait) -> None:
+    farm = make_farm("deleted")
+    farm.up_store()
+    pids = [farm.keeper_pid(), *(process.pid for process in farm.marked())]
+    outside = farm.folder_outside()
+    shutil.rmtree(farm.home)
+    wait_until(lambda: not [pid for pid in pids if identify(pid)], "nothing of it is left")
+    shutil.rmtree(outside, ignore_errors=True)
