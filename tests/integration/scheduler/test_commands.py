@@ -83,9 +83,9 @@ def test_a_terminal_shows_a_block_of_boxes_and_a_hang_up_detaches(
 
 
 def test_ctrl_c_while_following_stops_the_looking_and_not_the_sweep(
-    start: Callable[..., Any], farm: Any, wait_until: Callable[..., None]
+    start: Callable[..., Any], do: Callable[..., Any], farm: Any, wait_until: Callable[..., None]
 ) -> None:
-    start("c7", "--n", "1", "--site", "x", "--detach").end()
+    do("c7", "--n", "1", "--site", "x", "--detach")
     command = start("follow", "last")
     wait_until(lambda: "0 of 1" in command.out, "the first look")
     command.process.send_signal(signal.SIGINT)
@@ -133,7 +133,10 @@ def test_a_service_that_takes_connections_and_never_answers_is_named_within_5_s(
     assert command.err.startswith("error: PostgreSQL")
 
 
-def test_a_database_without_our_tables_is_no_farm(start: Callable[..., Any], empty_database: str) -> None:
-    command = start("list", BV3_DATABASE_URL=empty_database)
-    assert command.end() == 3
-    assert "has no bv3 tables" in command.err
+def test_a_database_without_our_tables_is_no_farm(
+    do: Callable[..., Any], empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BV3_DATABASE_URL", empty_database)
+    answer = do("list")
+    assert answer.code == 3
+    assert "has no bv3 tables" in answer.err
