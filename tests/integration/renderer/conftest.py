@@ -184,7 +184,7 @@ class Backend:
 class Renderer:
     """A renderer process, as its driver would start it."""
 
-    def __init__(self, backend: Backend, chromium: Chromium, folder: Path, *more: str, wait: bool = True) -> None:
+    def __init__(self, backend: Backend, chromium: Chromium, folder: Path, *more: str) -> None:
         self.ready_file = folder / "ready.json"
         self.log_file = folder / "renderer.log"
         token_file = folder / "auth.token"
@@ -197,8 +197,6 @@ class Renderer:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, stderr=log, env={**os.environ, **chromium.env, "PYTHONPATH": str(ROOT)}
             )
-        if wait:
-            self.await_ready()
 
     @property
     def log(self) -> str:
@@ -213,6 +211,12 @@ class Renderer:
 
     def descendants(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self) -> None:
+        """Make sure that the process is gone."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -278,27 +282,23 @@ Start = Callable[..., tuple[Backend, Renderer]]
 
 @contextlib.contextmanager
 def _starting(pages: int, chromium: Chromium, free_port: Callable[[], int], folder: Path) -> Iterator[Start]:
-    started: list[tuple[Backend, Renderer]] = []
+    with contextlib.ExitStack() as cleanup:
 
-    def start(*more: str, cards: dict[str, str] | None = None, wait: bool = True) -> tuple[Backend, Renderer]:
-        backend = Backend(free_port())
-        backend.cards = {key: backend.card(key, url) for key, url in (cards or {}).items()}
-        own = folder / uuid.uuid4().hex[:8]
-        own.mkdir()
-        renderer = Renderer(
-            backend, chromium, own, "--host-map", f"MAP *:80 127.0.0.1:{pages}", "--log-level=DEBUG", *more, wait=wait
-        )
-        started.append((backend, renderer))
-        return backend, renderer
+        def start(*more: str, cards: dict[str, str] | None = None, wait: bool = True) -> tuple[Backend, Renderer]:
+            backend = Backend(free_port())
+            cleanup.callback(backend.stop)
+            backend.cards = {key: backend.card(key, url) for key, url in (cards or {}).items()}
+            own = folder / uuid.uuid4().hex[:8]
+            own.mkdir()
+            hosts = f"MAP *:80 127.0.0.1:{pages}"
+            renderer = Renderer(backend, chromium, own, "--host-map", hosts, "--log-level=DEBUG", *more)
+            # Before waiting for it: one that never gets ready must end with the test too.
+            cleanup.callback(renderer.end)
+            if wait:
+                renderer.await_ready()
+            return backend, renderer
 
-    try:
         yield start
-    finally:
-        for backend, renderer in started:
-            if renderer.process.poll() is None:
-                renderer.process.kill()
-            renderer.process.wait(10)
-            backend.stop()
 
 
 @pytest.fixture
