@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from broker.errors import BrokerError, Bv3Error, DatabaseError, ServiceError, UsageError
 from broker.home import hold_user_lock
 from broker.settings import FarmAddress, Settings, read_address
-from broker.store.engine import begin, make_engine
+from broker.store.engine import begin, make_engine, unreachable
 from scheduler.errors import ToldError
 
 # Of both services together, so that an unreachable one is told within 5 s of the command's start.
@@ -148,12 +148,16 @@ def _ask(name: str, check: Callable[[], None], answers: dict[str, Bv3Error | Non
 
 def _check_database(database_url: str) -> None:
     engine = make_engine(database_url, application="bv3-schedule", pooled=False)
-    with begin(engine) as connection:
-        if connection.scalar(sa.text("select to_regclass('sweeps')")) is None:
-            raise DatabaseError(
-                f"the database {engine.url.database} has no bv3 tables",
-                hint="start the farm's dispatcher once: it makes them",
-            )
+    try:
+        with begin(engine) as connection:
+            has_tables = connection.scalar(sa.text("select to_regclass('sweeps') is not null"))
+    except sa.exc.DBAPIError as error:
+        raise unreachable(engine.url, error) from error
+    if not has_tables:
+        raise DatabaseError(
+            f"the database {engine.url.database} has no bv3 tables",
+            hint="start the farm's dispatcher once: it makes them",
+        )
 
 
 def _check_broker(broker_url: str, timeout_s: float) -> None:
