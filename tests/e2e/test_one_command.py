@@ -77,7 +77,7 @@ def test_a_sweep_from_nothing_runs_for_real_and_says_what_is_true(farm: Any, wai
         assert row["bucket"] == ("not_measurable" if row["site"] in EXCLUDED else "ok"), row
         assert (farm.results / row["artifact"]).stat().st_size > 0
         assert row["box"] == "box-a"
-    proven = [row for row in rows if row["site"] in EXCLUDED and "PROVEN" in row["detail"]]
+    proven = [row for row in rows if row["site"] in EXCLUDED and row["evidence"] == "PROVEN"]
     assert len(proven) == len(EXCLUDED), rows
 
     # the last user has gone: the farm stops by itself and leaves nothing behind
