@@ -106,8 +106,7 @@ def build_programs(files: FarmFiles) -> Programs:
             "BV3_DATABASE_URL": postgres.url,
         }
 
-    def program(name: str, argv: tuple[str, ...]) -> PythonProgram:
-        needs = ("valkey", "schema")
+    def program(name: str, argv: tuple[str, ...], *needs: str) -> PythonProgram:
         return PythonProgram(name=name, argv=argv, needs=needs, ready=files.ready(name), addresses=tell_addresses)
 
     return Programs(
@@ -118,6 +117,7 @@ def build_programs(files: FarmFiles) -> Programs:
         valkey=valkey,
         lines=lines,
         flower=Flower(files=files, credentials=credentials, ports=ports, addresses=tell_addresses),
-        dispatcher=program("dispatcher", lines.dispatcher),
-        grader=program("grader", lines.grader),
+        dispatcher=program("dispatcher", lines.dispatcher, "valkey", "schema"),
+        # It takes longest to import, and asks for tables only when a record comes.
+        grader=program("grader", lines.grader, "valkey", "postgres"),
     )

@@ -100,7 +100,7 @@ def test_a_lock_file_whose_pid_now_belongs_to_another_program_does_not_hinder_po
         bystander.kill()
 
 
-@pytest.mark.parametrize("part", ["valkey", "postgres", "dispatcher", "box-a"])
+@pytest.mark.parametrize("part", ["valkey", "postgres", "box-a"])
 def test_a_killed_part_comes_back_on_its_port_and_the_others_stay(
     farm: Any, kill_process: Kill, wait_until: Wait, part: str
 ) -> None:
@@ -127,13 +127,14 @@ def test_an_interrupted_first_start_is_repaired(make_farm: Callable[[str], Any])
     fresh.down()
 
 
-def test_a_broken_append_only_file_is_put_aside(stopped: Any) -> None:
-    stopped.up()
-    stopped.down()
-    (broken,) = (stopped.home / "farm" / "valkey" / "appendonlydir").glob("*.incr.aof")
+def test_a_broken_append_only_file_is_put_aside(farm: Any, kill_process: Kill, wait_until: Wait) -> None:
+    farm.up()
+    valkey = farm.pids()["valkey"]
+    (broken,) = (farm.home / "farm" / "valkey" / "appendonlydir").glob("*.incr.aof")
     broken.write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nno command of any kind\r\n")
-    stopped.up()
-    assert (stopped.home / "farm" / "valkey" / "appendonlydir.broken" / broken.name).exists()
+    kill_process(valkey)
+    wait_until(lambda: farm.pids().get("valkey", valkey) != valkey and farm.is_ready(), "Valkey serves again")
+    assert (farm.home / "farm" / "valkey" / "appendonlydir.broken" / broken.name).exists()
 
 
 def test_a_farm_whose_home_is_deleted_ends_itself(make_farm: Callable[[str], Any], wait_until: Wait) -> None:

@@ -71,31 +71,15 @@ def test_flower_asks_for_the_login_and_only_shows(farm: Any) -> None:
     assert _ask(where, "POST", "/api/worker/shutdown/any", login=login) == 403
 
 
-def test_flower_takes_another_port_when_its_usual_one_is_taken(stopped: Any) -> None:
+def test_a_configured_port_that_is_taken_is_named_and_nothing_is_left_running(stopped: Any) -> None:
     farm = stopped
-    with _listening(5555, or_taken=True):
-        (farm.home / "farm" / "ports.json").unlink(missing_ok=True)
-        address = farm.up()
-    assert urlsplit(address["flower_url"]).port != 5555
-
-
-@pytest.mark.parametrize("part", ["flower", "postgres", "valkey"])
-def test_a_configured_port_that_is_taken_is_named_and_nothing_is_left_running(stopped: Any, part: str) -> None:
-    farm = stopped
-    with _listening(0) as port:
-        failed = farm.run("up", **{f"BV3_{part.upper()}_PORT": str(port)})
+    with _listening() as port:
+        failed = farm.run("up", BV3_FLOWER_PORT=str(port))
     assert failed.returncode == 3
-    assert f"port {port} for {part} is taken" in failed.stderr
-    assert f"BV3_{part.upper()}_PORT" in failed.stderr
+    assert f"port {port} for flower is taken" in failed.stderr
+    assert "BV3_FLOWER_PORT" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert farm.is_gone()
-
-
-def test_a_port_that_is_none_is_wrong_usage(stopped: Any) -> None:
-    farm = stopped
-    failed = farm.run("up", BV3_FLOWER_PORT="all")
-    assert failed.returncode in (2, 3)
-    assert "BV3_FLOWER_PORT: 'all' is no port" in failed.stderr
 
 
 def test_a_part_that_does_not_start_is_named_with_its_last_words(stopped: Any, tmp_path: Path) -> None:
@@ -167,15 +151,8 @@ def _ask(where: str, method: str, path: str, *, login: str | None = None) -> int
 
 
 @contextmanager
-def _listening(port: int, *, or_taken: bool = False) -> Iterator[int]:
+def _listening() -> Iterator[int]:
     with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", port))
-        except OSError:
-            if not or_taken:
-                raise
-            yield port
-            return
+        taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         yield taken.getsockname()[1]

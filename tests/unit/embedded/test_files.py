@@ -44,7 +44,9 @@ def test_boxes_get_rows_of_ports_that_nobody_else_has(tmp_path: Path) -> None:
     assert book.assign_block(tuple(blocks[0])) == blocks[0]
 
 
-def test_a_configured_port_is_taken_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_port_is_used_or_named_and_a_usual_one_may_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     book = PortBook(path=tmp_path / "ports.json")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -54,6 +56,13 @@ def test_a_configured_port_is_taken_or_named(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(ServiceError, match=f"port {port} for flower is taken"):
             book.assign("flower", preferred=5555)
     assert book.assign("flower", preferred=5555) == port
+    monkeypatch.delenv("BV3_FLOWER_PORT")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        usual = taken.getsockname()[1]
+        assert LOWEST <= PortBook(path=tmp_path / "other.json").assign("flower", preferred=usual) <= HIGHEST
+    assert PortBook(path=tmp_path / "other.json").assign("postgres", preferred=usual) == usual
     monkeypatch.setenv("BV3_FLOWER_PORT", "70000")
     with pytest.raises(UsageError, match="BV3_FLOWER_PORT"):
         book.assign("flower")
