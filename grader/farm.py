@@ -56,5 +56,5 @@ def _check(engine: sa.Engine) -> None:
         if connection.scalar(sa.text("select to_regclass('verdicts')")) is None:
             raise DatabaseError(
                 f"the database {engine.url.database} has no bv3 tables",
-                hint="start the farm's dispatcher once: it makes them",
+                hint="make them first, as the service `migrate` of docker-compose.yml does",
             )
