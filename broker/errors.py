@@ -25,6 +25,8 @@ class Bv3Error(Exception):
     """Something a person can act on: `message` names the cause, `hint` the next step."""
 
     exit_code = EXIT_GATE
+    # somebody has printed it already: a process that we started
+    is_told = False
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

@@ -6,15 +6,13 @@ Commands import what they need when they run, so that `--help` stays quick.
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error
+from broker.terminal import run_command, verbose_option
 
 _EXAMPLES = """\b
 examples:
@@ -29,19 +27,10 @@ exit codes:
 """
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """What an error's printer must know of the command line."""
-
-    traceback: bool = False
-
-
 @click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-v", "--verbose", is_flag=True, help="On an error, print where in bv3 it came up.")
-@click.pass_obj
-def main_group(wanted: _Wanted, verbose: bool) -> None:  # noqa: FBT001 - click passes flags by name
+@verbose_option
+def main_group() -> None:
     """Verdicts, scorecards and exports of sweeps."""
-    wanted.traceback = verbose
 
 
 @main_group.command()
@@ -96,30 +85,7 @@ def grade() -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
-    wanted = _Wanted()
-    try:
-        code = main_group.main(list(arguments), prog_name="bv3-grade", standalone_mode=False, obj=wanted)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return EXIT_USAGE
-    except click.ClickException as error:
-        _print_error(error.format_message(), hint=None)
-        return EXIT_USAGE
-    except Bv3Error as error:
-        if wanted.traceback:
-            traceback.print_exception(error)
-        _print_error(error.message, hint=error.hint)
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        _print_error("interrupted", hint=None)
-        return EXIT_INTERRUPTED
-    return int(code or EXIT_OK)
-
-
-def _print_error(message: str, *, hint: str | None) -> None:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    return run_command(main_group, arguments, name="bv3-grade")
 
 
 def main() -> NoReturn:

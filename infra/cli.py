@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from broker.errors import EXIT_INTERRUPTED, EXIT_SERVICE, Bv3Error, UsageError
+from broker.errors import EXIT_SERVICE, UsageError
+from broker.terminal import run_command, verbose_option
 
 if TYPE_CHECKING:
     from broker.home import FarmHome
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output")
-
-
-def _says_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """A person reads cause and hint; the exit code says whose fault it is."""
-
-    @wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except Bv3Error as error:
-            click.echo(f"error: {error.message}", err=True)
-            if error.hint:
-                click.echo(f"\nhint: {error.hint}", err=True)
-            sys.exit(error.exit_code)
-        except KeyboardInterrupt:
-            sys.exit(EXIT_INTERRUPTED)
-
-    return wrapped
 
 
 def _home() -> FarmHome:
@@ -50,7 +32,8 @@ def _say(step: str) -> None:
     epilog="Exit codes: 0 done, 2 wrong usage, 3 the farm does not run or can't",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-def main() -> None:
+@verbose_option
+def main_group() -> None:
     r"""Start, stop and look at the embedded farm: Valkey, PostgreSQL, dispatcher, grader, Flower, boxes.
 
     `bv3-schedule` starts a farm by itself and stops it when nobody needs it any more. Use `up` for
@@ -65,10 +48,9 @@ def main() -> None:
     """
 
 
-@main.command()
+@main_group.command()
 @click.option("--boxes", type=click.IntRange(1, 200), default=1, show_default=True, help="Boxes to have at least")
 @_json_option
-@_says_errors
 def up(boxes: int, *, as_json: bool) -> None:
     """Start the farm, or grow the one that runs; it stays until `bv3-farm down`."""
     from infra.embedded.commands import bring_up, refuse_foreign_farm
@@ -80,10 +62,9 @@ def up(boxes: int, *, as_json: bool) -> None:
     _print_address(address, as_json=as_json)
 
 
-@main.command()
+@main_group.command()
 @click.option("--force", is_flag=True, help="Even while a sweep is active or a command uses it")
 @_json_option
-@_says_errors
 def down(*, force: bool, as_json: bool) -> None:
     """Stop the farm in order: runs under way are finished, records stored, servers ended last."""
     from infra.embedded.commands import bring_down, refuse_foreign_farm
@@ -96,11 +77,10 @@ def down(*, force: bool, as_json: bool) -> None:
         click.echo("the farm is stopped" if stopped else "no farm was running")
 
 
-@main.command()
+@main_group.command()
 @click.option("--boxes", type=click.IntRange(0, 200), default=0, show_default=True, help="Boxes to have at least")
 @click.option("--store-only", is_flag=True, help="PostgreSQL alone, for commands that only read")
 @_json_option
-@_says_errors
 def ensure(boxes: int, *, store_only: bool, as_json: bool) -> None:
     """Make the farm serve the command that calls this; it stops when no command uses it any more.
 
@@ -119,9 +99,8 @@ def ensure(boxes: int, *, store_only: bool, as_json: bool) -> None:
     _print_address(address, as_json=as_json)
 
 
-@main.command()
+@main_group.command()
 @_json_option
-@_says_errors
 def status(*, as_json: bool) -> None:
     """Show each part of the farm, its boxes and users, and where Flower is; exit 3 when none runs."""
     from infra.embedded.commands import refuse_foreign_farm
@@ -134,11 +113,10 @@ def status(*, as_json: bool) -> None:
         sys.exit(EXIT_SERVICE)
 
 
-@main.command()
+@main_group.command()
 @click.argument("part", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on as lines are written")
 @click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="Lines from the end")
-@_says_errors
 def logs(part: str | None, lines: int, *, follow: bool) -> None:
     """Print the log of one PART (postgres, valkey, dispatcher, grader, flower, box-a, keeper) or of all."""
     from infra.embedded.logs import choose_logs, print_logs
@@ -154,6 +132,16 @@ def _print_address(address: dict[str, Any], *, as_json: bool) -> None:
     click.echo(f"boxes   {', '.join(address['boxes']) or 'none'}")
     if "flower_url" in address:
         click.echo(f"flower  {address['flower_url']}  login {address['flower_user']} {address['flower_password']}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
+    return run_command(main_group, arguments, name="bv3-farm")
+
+
+def main() -> NoReturn:
+    """Runs the command and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

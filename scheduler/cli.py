@@ -6,16 +6,14 @@ Commands import what they need when they run, so that `--help` stays quick.
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error, UsageError
-from scheduler.errors import ToldError
+from broker.errors import UsageError
+from broker.terminal import run_command, verbose_option
 
 if TYPE_CHECKING:
     from scheduler.course import Wishes
@@ -38,13 +36,6 @@ exit codes:
 """
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """What an error's printer must know of the command line."""
-
-    traceback: bool = False
-
-
 class _Commands(click.Group):
     """A group that answers an unknown name with the close match and all that exist."""
 
@@ -63,11 +54,9 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-v", "--verbose", is_flag=True, help="On an error, print where in bv3 it came up.")
-@click.pass_obj
-def main_group(wanted: _Wanted, verbose: bool) -> None:  # noqa: FBT001 - click passes flags by name
+@verbose_option
+def main_group() -> None:
     """Plan sweeps, follow them, order them about."""
-    wanted.traceback = verbose
 
 
 def _json_option(command: _Command) -> _Command:
@@ -207,32 +196,7 @@ def _wishes(as_json: bool, gate: bool, out: Path) -> Wishes:  # noqa: FBT001 - s
 
 def run(arguments: Sequence[str]) -> int:
     """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
-    wanted = _Wanted()
-    try:
-        code = main_group.main(list(arguments), prog_name="bv3-schedule", standalone_mode=False, obj=wanted)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return EXIT_USAGE
-    except click.ClickException as error:
-        _print_error(error.format_message(), hint=None)
-        return EXIT_USAGE
-    except Bv3Error as error:
-        if wanted.traceback:
-            traceback.print_exception(error)
-        if not isinstance(error, ToldError):
-            _print_error(error.message, hint=error.hint)
-        return error.exit_code
-    except click.Abort:
-        # before there was anything to pause
-        _print_error("interrupted", hint=None)
-        return EXIT_INTERRUPTED
-    return int(code or EXIT_OK)
-
-
-def _print_error(message: str, *, hint: str | None) -> None:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    return run_command(main_group, arguments, name="bv3-schedule")
 
 
 def main() -> NoReturn:

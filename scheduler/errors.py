@@ -8,6 +8,8 @@ from broker.errors import EXIT_INTERRUPTED, EXIT_SERVICE, EXIT_USAGE, ServiceErr
 class ToldError(ServiceError):
     """A process that this command started has failed, and has printed why: nothing is left to say."""
 
+    is_told = True
+
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         # any other code would claim that a criterion failed, or nothing

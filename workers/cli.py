@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
-from broker.errors import Bv3Error
+from broker.terminal import run_command, verbose_option
 
 _box = click.option(
     "--box",
@@ -19,6 +21,7 @@ _box = click.option(
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@verbose_option
 def box() -> None:
     """A box: one stack of the product under test, worked by one supervisor."""
 
@@ -66,13 +69,14 @@ def preflight(box_file: Path) -> None:
     click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")
 
 
-def main() -> None:
-    """Run the command line; an error is its cause and a hint, without a traceback."""
-    try:
-        box(prog_name="bv3-box")
-    except Bv3Error as error:
-        click.echo(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)
-        sys.exit(error.exit_code)
+def run(arguments: Sequence[str]) -> int:
+    """The command's exit code; its errors are on stderr as a cause and, where there is one, a hint."""
+    return run_command(box, arguments, name="bv3-box")
+
+
+def main() -> NoReturn:
+    """Runs the command and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":
