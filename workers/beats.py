@@ -42,6 +42,7 @@ class Pulse:
     _events: queue.SimpleQueue[dict[str, str]] = field(default_factory=queue.SimpleQueue)
     _unsent: list[dict[str, str]] = field(default_factory=list)
     _hurry: threading.Event = field(default_factory=threading.Event)
+    _hurries: int = 0
     _ending: bool = False
     _thread: threading.Thread | None = None
 
@@ -54,8 +55,9 @@ class Pulse:
         """The next beat that is answered carries this event."""
         self._events.put({"kind": kind, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
 
-    def beat_now(self) -> None:
-        """A beat goes out as soon as may be."""
+    def beat_now(self, *, times: int = 1) -> None:
+        """That many beats go out as soon as may be, each with a fresh look."""
+        self._hurries = max(self._hurries, times)
         self._hurry.set()
 
     def finish(self, attempt: int) -> None:
@@ -73,8 +75,10 @@ class Pulse:
         while not self._ending:
             begun_s = time.monotonic()
             self._beat()
-            self._hurry.wait(max(0.0, begun_s + BEAT_EVERY_S - time.monotonic()))
+            if self._hurries <= 0:
+                self._hurry.wait(max(0.0, begun_s + BEAT_EVERY_S - time.monotonic()))
             self._hurry.clear()
+            self._hurries -= 1
             if not self._ending:
                 time.sleep(max(0.0, begun_s + LEAST_GAP_S - time.monotonic()))
         self._beat()

@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 STILL_AFTER_S = 60.0
 # Its imports, its connection to Redis.
 START_TIMEOUT_S = 120.0
+# A reason to refuse that lasts so long does not end by itself: a part may hang, which nobody else sees.
+STUCK_AFTER_S = 5.0
 # What an idle or contended worker may take to end: it has nothing to finish.
 IDLE_END_S = 4.0
 _BACKOFF_S = (0.0, 1.0, 5.0, 15.0, 30.0)
@@ -35,7 +37,10 @@ class Doing:
 
 
 class Crew:
-    """At most one worker process at a time. `report` takes box events."""
+    """At most one worker process at a time.
+
+    `report` takes box events; `tell_of_dead` is called when the farm should hear at once that a run has died.
+    """
 
     def __init__(
         self,
@@ -43,16 +48,19 @@ class Crew:
         *,
         start_worker: Callable[[], WorkerProcess],
         report: Callable[..., None],
+        tell_of_dead: Callable[[], None],
     ) -> None:
         self._journal = journal
         self._start_worker = start_worker
         self._report = report
+        self._tell_of_dead = tell_of_dead
         self._worker: WorkerProcess | None = None
         self._may_consume = False
         self._tries = 0
         self._due_s = 0.0
         self._heard_s = 0.0
         self._ending_s: float | None = None
+        self._stuck: str | None = None
         self.doing = Doing(phase="starting", detail="", since_s=time.monotonic())
 
     @property
@@ -79,11 +87,13 @@ class Crew:
         if self._worker is not None:
             self._worker.let_go()
 
-    def settle(self) -> None:
-        """No run is open in the journal whose process is gone; those that were are reported."""
-        for entry in self._journal.settle():
+    def settle(self) -> bool:
+        """No run is open in the journal whose process is gone; those that were are reported. Whether any was."""
+        died = self._journal.settle()
+        for entry in died:
             log.warning("died", run=entry.name, attempt=entry.attempt)
             self._report("died", run=entry.name, attempt=str(entry.attempt))
+        return bool(died)
 
     def listen(self) -> bool:
         """The worker's news are taken in; whether a beat should go out because of them."""
@@ -131,9 +141,10 @@ class Crew:
             self._worker.kill()
             self._bury(time.monotonic())
 
-    def note_healing(self) -> None:
-        """What the box waits for was started anew: it has time again."""
-        self.doing = dataclasses.replace(self.doing, since_s=time.monotonic())
+    def take_stuck(self) -> str | None:
+        """The reason that the worker has been refused for again and again, each time it is so; asked once."""
+        stuck, self._stuck = self._stuck, None
+        return stuck
 
     def _take(self, word: str, detail: str) -> bool:
         if word == "phase":
@@ -142,8 +153,7 @@ class Crew:
                 return False
             self._do("running", detail)
         elif word == "contended":
-            self._do("contended", detail)
-            self._report("contended", reason=detail)
+            return self._take_refusal(detail)
         elif word in {"ready", "idle"}:
             self._tries = 0
             self._do("ready", "")
@@ -152,6 +162,18 @@ class Crew:
         else:
             return False
         return True
+
+    def _take_refusal(self, reason: str) -> bool:
+        """Said after each check: only a reason that was there before and is there now has lasted."""
+        is_new = (self.doing.phase, self.doing.detail) != ("contended", reason)
+        self._do("contended", reason)
+        if is_new:
+            self._report("contended", reason=reason)
+        elif time.monotonic() - self.doing.since_s > STUCK_AFTER_S:
+            self._stuck = reason
+            # it has time again for what is done about it
+            self.doing = dataclasses.replace(self.doing, since_s=time.monotonic())
+        return is_new
 
     def _do(self, phase: str, detail: str) -> None:
         is_same = (self.doing.phase, self.doing.detail) == (phase, detail)
@@ -179,7 +201,8 @@ class Crew:
         self._worker = None
         if self._ending_s is None:
             self._report("worker_ended")
-        self.settle()
+        if self.settle():
+            self._tell_of_dead()
         self._due_s = now_s + _BACKOFF_S[min(self._tries, len(_BACKOFF_S) - 1)]
         self._tries += 1
         self._do("starting", "")

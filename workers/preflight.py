@@ -20,8 +20,8 @@ from workers.client.product import ProductClient
 from workers.processes import ProcessBook
 from workers.stack.facts import StackFacts
 
-PROBE_TIMEOUT_S = 3.0
-ROUTER_TIMEOUT_S = 2.0
+PROBE_TIMEOUT_S = 2.0
+ROUTER_TIMEOUT_S = 1.0
 # A record, its evidence and the log of one run must fit.
 NEEDED_BYTES = 64 * 1024 * 1024
 _LISTEN = "0A"

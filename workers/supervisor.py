@@ -40,8 +40,6 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S = 1.0
 SAVE_TIMEOUT_S = 15.0
 SAVE_TIMEOUT_AT_ONCE_S = 3.0
-# A part that keeps the box contended for so long is started anew: it may hang, which nobody else sees.
-HEAL_AFTER_S = 5.0
 
 
 @dataclass(slots=True)
@@ -92,6 +90,7 @@ class Supervisor:
                 journal,
                 start_worker=lambda: WorkerProcess(box, self._box_file, token, self._book),
                 report=self._pulse.add_event,
+                tell_of_dead=self._say_what_is_open,
             )
             self._crew.settle()
             evidence.keep_only(record.attempt for record in journal.list_kept())
@@ -103,6 +102,7 @@ class Supervisor:
         lock = bind_host_lock(self._box.lock_name)
         stack = make_driver(self._box, self._manifest, self._book, lock_fd=lock.fd)
         self._pulse.open()
+        self._say_what_is_open()
         self._uplink.open()
         try:
             # Its imports take as long as the stack's boot; it consumes only when let go.
@@ -160,13 +160,10 @@ class Supervisor:
         self._boot(stack)
 
     def _heal(self, stack: StackDriver) -> None:
-        doing = self._crew.doing
-        if doing.phase != "contended" or time.monotonic() - doing.since_s < HEAL_AFTER_S:
-            return
-        if (part := stack.heal(doing.detail)) is not None:
-            log.warning("part started anew", part=part, reason=doing.detail)
-            self._pulse.add_event("healed", part=part, reason=doing.detail)
-            self._crew.note_healing()
+        reason = self._crew.take_stuck()
+        if reason is not None and (part := stack.heal(reason)) is not None:
+            log.warning("part started anew", part=part, reason=reason)
+            self._pulse.add_event("healed", part=part, reason=reason)
 
     def _notice_restarts(self) -> None:
         processes = self._book.read()
@@ -229,6 +226,11 @@ class Supervisor:
             self._pulse.finish(attempt)
             self._beat_journal.mark_told(attempt)
         self._uplink.take_answer(self._beat_journal, answer)
+
+    def _say_what_is_open(self) -> None:
+        # An attempt that three beats in a row don't name is lost. No worker consumes at such a moment, so that
+        # none can be starting just now, and the farm need not wait for three ordinary beats.
+        self._pulse.beat_now(times=3)
 
     def _describe(self) -> dict[str, str]:
         box = self._box

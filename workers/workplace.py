@@ -89,8 +89,8 @@ class Workplace:
                 reason = again.reason if isinstance(again, Refusal) else refusal.reason
                 if reason != said:
                     log.warning("contended", reason=again.message)
-                    self.tell_supervisor(f"contended {reason}")
                     said = reason
+                self.tell_supervisor(f"contended {reason}")
                 time.sleep(_CONTENDED_POLL_S)
             else:
                 # An order of another mode is refused by a fit box, too: nothing to wait for.

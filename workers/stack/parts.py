@@ -107,10 +107,6 @@ class PartsTable:
         """The part has been started; whether it is healthy is for its driver to find out."""
         self._call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
 
-    def stop(self, name: str) -> None:
-        """The part has ended, its group with it."""
-        self._call("stopProcess", name, True)  # noqa: FBT003  # XML-RPC has no names
-
     def is_alive(self) -> bool:
         """Whether supervisord itself lives."""
         return self._daemon is not None and self._daemon.poll() is None

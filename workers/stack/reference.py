@@ -19,7 +19,7 @@ from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.client.errors import ProductError
 from workers.client.product import ProductAddress, ProductClient
-from workers.processes import ProcessBook, find_survivors
+from workers.processes import ProcessBook, find_survivors, kill_group
 from workers.stack.driver import facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
 from workers.stack.parts import Part, PartsTable
@@ -76,11 +76,12 @@ class ReferenceDriver:
         return self._table.describe()
 
     def heal(self, reason: str) -> str | None:
-        """The part is started anew; the dashboard shows its cards again when it is the renderer."""
+        """The part's group is killed, which hangs and would not hear a signal; supervisord starts it anew at once."""
         part = _PART_BEHIND.get(reason)
-        if part is not None:
-            self._table.stop(part)
-            self._table.start(part)
+        process = self._book.last(part) if part else None
+        if process is None or not process.is_alive():
+            return None
+        kill_group(process.pid)
         return part
 
     def stop(self) -> None:

@@ -9,7 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import tomllib
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +27,12 @@ from broker.codec import decode
 from broker.store import grading
 from broker.store.engine import begin, make_engine
 from broker.store.logins import ensure_box_login
-from broker.store.sweeps import NewRun, NewSweep, create_sweep
+from broker.store.sweeps import NewRun, NewSweep, create_sweep, order
 from broker.suites import load_suite
 from broker.types import RunRecord
-from workers.processes import MARK
+from workers.processes import MARK, ProcessBook, Recorded
 
 ROOT = Path(__file__).resolve().parents[3]
-SWEEP = "c7-20261129T220003Z-k3f9"
 
 
 @dataclass(slots=True)
@@ -88,6 +91,24 @@ class BoxUnderTest:
     def log(self) -> str:
         return (self.folder / "box.log").read_text()
 
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+        """Wait for the condition, as long as the box lives."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert self.process is not None
+            assert self.process.poll() is None, f"{what}: the box has ended: {self.log[-2000:]}"
+            assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s: {self.log[-2000:]}"
+            time.sleep(0.02)
+
+    def read_port(self, part: str) -> int:
+        return int(tomllib.loads(self.file.read_text())["ports"][part])
+
+    def find_part(self, name: str) -> Recorded:
+        """The part's newest process."""
+        last = ProcessBook(folder=self.folder).last(name)
+        assert last is not None
+        return last
+
     def list_processes(self) -> list[psutil.Process]:
         """Every process that carries the box's mark."""
         found = []
@@ -117,6 +138,7 @@ class Farm:
     free_port: Callable[[], int]
     boxes: list[BoxUnderTest] = field(default_factory=list)
     helpers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    sweeps: int = 0
 
     def ask(self, statement: str, **values: Any) -> list[Any]:
         with begin(self.engine) as connection:
@@ -139,7 +161,8 @@ class Farm:
         self.boxes.append(BoxUnderTest(name=name, folder=folder, file=file))
         return self.boxes[-1]
 
-    def add_sweep(self, *sites: str, trials: int = 1) -> None:
+    def add_sweep(self, *sites: str, trials: int = 1) -> str:
+        """A sweep of these sites, planned; its id."""
         suite = load_suite("known")
         tasks = [task for task in suite.tasks if task.site in sites]
         runs = [
@@ -147,8 +170,9 @@ class Farm:
             for trial in range(1, trials + 1)
             for index, task in enumerate(tasks)
         ]
+        self.sweeps += 1
         new = NewSweep(
-            id=SWEEP,
+            id=f"c7-20261129T220003Z-{self.sweeps:04}",
             plan="c7",
             suite=suite.name,
             suite_sha256=suite.sha256,
@@ -162,6 +186,20 @@ class Farm:
         )
         with begin(self.engine) as connection:
             create_sweep(connection, new)
+        return new.id
+
+    def records_of(self, sweep: str) -> list[RunRecord]:
+        return [record for record in self.keeper.records if record.sweep == sweep]
+
+    def cancel(self, sweep: str) -> None:
+        with begin(self.engine) as connection:
+            order(connection, sweep, "cancel", reason="the test is over")
+
+    def events_of(self, box: str, kind: str) -> list[Any]:
+        return self.ask("select * from box_events where box = :box and kind = :kind order by id", box=box, kind=kind)
+
+    def phase_of(self, box: str) -> str:
+        return str(self.ask("select phase from boxes where name = :box", box=box)[0].phase)
 
     def dispatch(self) -> None:
         """A dispatcher runs from now on."""
@@ -178,6 +216,16 @@ class Farm:
                 )
             )
 
+    @contextmanager
+    def stopped_dispatcher(self) -> Iterator[None]:
+        """Within the block nobody hands out runs but the test."""
+        [dispatcher] = self.helpers
+        os.kill(dispatcher.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(dispatcher.pid, signal.SIGCONT)
+
     def close(self) -> None:
         for helper in self.helpers:
             helper.kill()
@@ -190,14 +238,25 @@ class Farm:
                 process.kill()
 
 
-@pytest.fixture
-def farm(database: str, valkey: str, tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Farm]:
-    engine = make_engine(database, application="test", pooled=False)
-    keeper = Storekeeper(broker_url=valkey, engine=engine)
+@pytest.fixture(scope="module")
+def farm(
+    postgres: sa.URL, _template: str, _valkey_server: str, tmp_path_factory: pytest.TempPathFactory, free_port: Any
+) -> Iterator[Farm]:
+    """One farm for all tests of a module: booting a stack takes seconds, and a box is there to work on and on."""
+    url = _clone(postgres, _template)
+    with redis.Redis.from_url(_valkey_server) as line:
+        line.flushall()
+    engine = make_engine(url, application="test", pooled=False)
+    keeper = Storekeeper(broker_url=_valkey_server, engine=engine)
     thread = threading.Thread(target=keeper.run)
     thread.start()
     made = Farm(
-        engine=engine, database_url=database, broker_url=valkey, keeper=keeper, folder=tmp_path, free_port=free_port
+        engine=engine,
+        database_url=url,
+        broker_url=_valkey_server,
+        keeper=keeper,
+        folder=tmp_path_factory.mktemp("farm"),
+        free_port=free_port,
     )
     try:
         yield made
@@ -205,3 +264,12 @@ def farm(database: str, valkey: str, tmp_path: Path, free_port: Callable[[], int
         made.close()
         keeper.ending = True
         thread.join()
+        engine.dispose()
+
+
+def _clone(postgres: sa.URL, template: str) -> str:
+    name = f"test_{uuid.uuid4().hex[:8]}"
+    maintenance = sa.create_engine(postgres, poolclass=sa.NullPool)
+    with maintenance.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text(f"create database {name} template {template}"))
+    return postgres.set(database=name).render_as_string(hide_password=False)
