@@ -56,5 +56,5 @@ def _check(engine: sa.Engine) -> None:
         if connection.scalar(sa.text("select to_regclass('verdicts')")) is None:
             raise DatabaseError(
                 f"the database {engine.url.database} has no bv3 tables",
-                hint="make them first, as the service `migrate` of docker-compose.yml does",
+                hint="make them with `bv3-farm migrate`",
             )

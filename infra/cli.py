@@ -125,6 +125,21 @@ def logs(part: str | None, lines: int, *, follow: bool) -> None:
     print_logs(chosen, lines=lines, follow=follow, write=click.echo)
 
 
+@main_group.command()
+def migrate() -> None:
+    """Bring the tables of the farm at BV3_DATABASE_URL to the newest schema.
+
+    Safe for many at once; a second time changes nothing. The embedded farm does it by itself.
+    """
+    from broker.settings import load_settings
+    from broker.store.migrate import migrate as upgrade
+
+    url = load_settings().database_url
+    if url is None:
+        raise UsageError("BV3_DATABASE_URL is not set", hint="the embedded farm migrates by itself, at its start")
+    click.echo(f"schema {upgrade(url.get_secret_value())}")
+
+
 def _print_address(address: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(address, indent=2))

@@ -156,7 +156,7 @@ def _check_database(database_url: str) -> None:
     if not has_tables:
         raise DatabaseError(
             f"the database {engine.url.database} has no bv3 tables",
-            hint="make them first, as the service `migrate` of docker-compose.yml does",
+            hint="make them with `bv3-farm migrate`",
         )
 
 

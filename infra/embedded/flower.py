@@ -27,6 +27,8 @@ persistent = True
 db = {db!r}
 state_save_interval = 10_000
 max_tasks = 10_000
+# sweep and run stand in the uuid, the box is the worker, the phase is the result
+tasks_columns = "name,uuid,state,result,received,runtime,worker"
 """
 
 

@@ -71,8 +71,8 @@ def test_every_service_of_ours_is_tried_here_and_publishes_nothing_beyond_this_m
     assert all(str(port).startswith("127.0.0.1:") for port in ports)
 
 
-def test_migrate_makes_the_tables(tmp_path: Path, empty_database: str) -> None:
-    with running("migrate", tmp_path, BV3_DATABASE_URL=empty_database) as (process, log):
+def test_migrate_makes_the_tables(tmp_path: Path, empty_database: str, valkey: str) -> None:
+    with running("migrate", tmp_path, BV3_DATABASE_URL=empty_database, BV3_BROKER_URL=valkey) as (process, log):
         assert process.wait(timeout=60) == 0, log.read_text()
     with begin(make_engine(empty_database, application="test", pooled=False)) as connection:
         assert connection.scalar(sa.text("select count(*) from sweeps")) == 0
