@@ -56,6 +56,8 @@ def bring_up(home: FarmHome, wish: Orders, say: Say) -> dict[str, Any]:
         address = _follow_start(files, number, StepReader(say=say, skip=number is None), deadline_s)
         if address is not None:
             _check_wish(files, wish, address)
+            if address["repository"] != str(REPOSITORY):
+                say(f"the farm that runs was started from {address['repository']}: that code does the work")
             return address
         # It was stopping when we came, and has stopped: start one anew.
 

@@ -19,6 +19,7 @@ from infra.embedded.parts import Failure, Part, PartState
 from infra.embedded.processes import Child, ProcessTable, end_marked, wait_until
 from infra.embedded.programs import Programs, stopping_order
 from infra.embedded.schema import Schema
+from infra.embedded.services import REPOSITORY
 
 # Records that the boxes sent at the end are stored within this, or wait on the boxes for the next farm.
 _DRAIN_LIMIT_S = 30.0
@@ -160,6 +161,7 @@ class Farm:
             "database_url": programs.postgres.url,
             "boxes": [name for name in self.parts if name.startswith("box-")],
             "stays": orders.stays,
+            "repository": str(REPOSITORY),
         }
         if "flower" in self.parts:
             address |= {

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import click
@@ -58,6 +59,7 @@ class Keeper:
     _next_logs_s: float = 0.0
     _sweep_seen_s: float = field(default_factory=time.monotonic)
     _published: dict[str, Any] = field(default_factory=dict)
+    _pen: Lock = field(default_factory=Lock)
 
     def say(self, step: str) -> None:
         """A step is in the log and in the state that the commands follow."""
@@ -136,9 +138,10 @@ class Keeper:
             "failure": asdict(self.failure) if self.failure else None,
             "parts": _describe(self.farm) if hasattr(self, "farm") else {},
         }
-        if state != self._published:
-            self._published = state
-            with suppress(OSError):  # as above
+        # Boxes stop side by side, and each reports.
+        with self._pen, suppress(OSError):  # as above
+            if state != self._published:
+                self._published = state
                 write_document(self.files.state, state)
 
     def _bound_logs(self) -> None:

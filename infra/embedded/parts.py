@@ -118,7 +118,7 @@ class Part:
             self.failure = None
         elif age_s > self.service.start_timeout_s:
             self.stop(within_s=5)
-            self._fail(self._describe(f"{self.name} was not ready after {age_s:.0f} s"))
+            self._fail(self._describe(f"{self.name} was not ready after {age_s:.0f} s"), is_final=True)
 
     def _die(self) -> None:
         if self.state is PartState.READY and time.monotonic() - self._begun_s > RECOVERED_AFTER_S:

@@ -21,7 +21,7 @@ from broker.errors import ServiceError
 from infra.embedded.binaries import PostgresInstallation, find_postgres
 from infra.embedded.credentials import Credentials
 from infra.embedded.documents import write_document
-from infra.embedded.files import FarmFiles, check_space
+from infra.embedded.files import SPACE_NEEDED_AGAIN_BYTES, SPACE_NEEDED_BYTES, FarmFiles, check_space
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Account, Launch, identify
 from infra.embedded.services import plain_environment
@@ -113,6 +113,7 @@ class Postgres:
         _make_open_folder(_SYSTEM_DATA)
         folder.mkdir(mode=0o700, exist_ok=True)
         os.chown(folder, account.uid, account.gid)
+        check_space(folder, SPACE_NEEDED_AGAIN_BYTES if (folder / "data").exists() else SPACE_NEEDED_BYTES)
         # For a person who finds the folder and asks whose it is.
         write_document(folder / "home.json", {"home": str(self.files.home.root)})
         return folder
@@ -120,7 +121,7 @@ class Postgres:
 
 def outside_folder(home: Path, farm_id: str) -> Path:
     """Where root's farm keeps its database: by home and farm, so that a new home has a new one."""
-    digest = hashlib.sha256(f"{home.absolute()}\0{farm_id}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{home.resolve()}\0{farm_id}".encode()).hexdigest()
     return _SYSTEM_DATA / digest[:16]
 
 

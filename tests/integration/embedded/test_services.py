@@ -96,6 +96,26 @@ def test_a_part_that_does_not_start_is_named_with_its_last_words(stopped: Any, t
     assert farm.is_gone()
 
 
+def test_a_box_that_does_not_start_fails_its_command_and_nobody_else(stopped: Any, tmp_path: Path) -> None:
+    farm = stopped
+    box = "import os, pathlib, signal, sys; 'box-b' in sys.argv[1] and sys.exit('no room for box-b')"
+    box += "; pathlib.Path(os.environ['BV3_READY_FILE']).touch(); signal.pause()"
+    lines = Path(farm.environment["BV3_FARM_PROGRAMS"]).read_text().splitlines()
+    programs = tmp_path / "programs.toml"
+    programs.write_text("\n".join(line for line in lines if "box" not in line.partition("=")[0]))
+    with programs.open("a") as file:
+        file.write(f'\nbox = ["{sys.executable}", "-c", "{box}", "{{box}}"]\n')
+    farm.done("up", BV3_FARM_PROGRAMS=str(programs))
+    pids = farm.pids()
+    failed = farm.run("up", "--boxes", "2", BV3_FARM_PROGRAMS=str(programs))
+    assert failed.returncode == 3
+    assert "no room for box-b" in failed.stderr
+    assert farm.status()["phase"] == "ready"
+    assert farm.pids() == pids
+    assert farm.up(boxes=1)["boxes"] == ["box-a"]
+    farm.down()
+
+
 def test_logs_are_printed_by_part_and_an_unknown_part_names_the_known(farm: Any) -> None:
     farm.up()
     assert "ready to accept connections" in farm.done("logs", "postgres").stdout
