@@ -12,6 +12,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import psutil
 from broker.errors import ServiceError
 from infra.embedded.binaries import PostgresInstallation, find_postgres
 from infra.embedded.credentials import Credentials
-from infra.embedded.documents import write_document
+from infra.embedded.documents import read_document, write_document
 from infra.embedded.files import SPACE_NEEDED_AGAIN_BYTES, SPACE_NEEDED_BYTES, FarmFiles, check_space
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Account, Launch, identify
@@ -111,11 +112,12 @@ class Postgres:
     def _folder_outside(self, account: Account) -> Path:
         folder = outside_folder(self.files.home.root, self.credentials.farm_id)
         _make_open_folder(_SYSTEM_DATA)
+        remove_orphans(_SYSTEM_DATA)
         folder.mkdir(mode=0o700, exist_ok=True)
         os.chown(folder, account.uid, account.gid)
         check_space(folder, SPACE_NEEDED_AGAIN_BYTES if (folder / "data").exists() else SPACE_NEEDED_BYTES)
-        # For a person who finds the folder and asks whose it is.
-        write_document(folder / "home.json", {"home": str(self.files.home.root)})
+        # For `remove_orphans`, and for a person who finds the folder and asks whose it is.
+        write_document(folder / "home.json", {"home": str(self.files.home.root.resolve())})
         return folder
 
 
@@ -123,6 +125,19 @@ def outside_folder(home: Path, farm_id: str) -> Path:
     """Where root's farm keeps its database: by home and farm, so that a new home has a new one."""
     digest = hashlib.sha256(f"{home.resolve()}\0{farm_id}".encode()).hexdigest()
     return _SYSTEM_DATA / digest[:16]
+
+
+def remove_orphans(system_data: Path) -> None:
+    """No folder is left whose home was temporary and has gone, as that of a test has.
+
+    Another home that is gone may be on a disk that is not there just now: its data stays.
+    """
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for note in system_data.glob("*/home.json"):
+        home = Path(str((read_document(note) or {}).get("home", "/")))
+        serves = (note.parent / "data" / "postmaster.pid").exists()
+        if home.is_relative_to(temporary) and not home.exists() and not serves:
+            shutil.rmtree(note.parent, ignore_errors=True)
 
 
 def unprivileged_account() -> Account:

@@ -195,7 +195,7 @@ def wait_for(condition: Callable[[], bool], within_s: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def workbench() -> Iterator[Path]:
     # Not pytest's own folder: that is closed to the unprivileged user whom some tests become.
     folder = Path(tempfile.mkdtemp(prefix="bv3-embedded-"))
@@ -204,7 +204,7 @@ def workbench() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def make_farm(workbench: Path) -> Iterator[Callable[[str], FarmUnderTest]]:
     """Makes a farm with its own home, not started."""
     (workbench / "stand_in.py").write_text(STAND_IN)
@@ -228,17 +228,17 @@ def make_farm(workbench: Path) -> Iterator[Callable[[str], FarmUnderTest]]:
         farm.clean()
 
 
-@pytest.fixture(scope="module")
-def farm_of_module(make_farm: Callable[[str], FarmUnderTest]) -> FarmUnderTest:
+@pytest.fixture(scope="session")
+def shared_farm(make_farm: Callable[[str], FarmUnderTest]) -> FarmUnderTest:
     # Every server's configuration has quoting rules of its own.
     return make_farm("""sha;red 'ho"me' 100% é #""")
 
 
 @pytest.fixture
-def farm(farm_of_module: FarmUnderTest) -> Iterator[FarmUnderTest]:
-    """A farm that runs or does not, as the test before left it; its database is made once a module."""
-    yield farm_of_module
-    farm_of_module.dismiss_users()
+def farm(shared_farm: FarmUnderTest) -> Iterator[FarmUnderTest]:
+    """A farm that runs or does not, as the test before left it; its database is made once."""
+    yield shared_farm
+    shared_farm.dismiss_users()
 
 
 @pytest.fixture

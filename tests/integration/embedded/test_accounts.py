@@ -8,12 +8,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from infra.embedded.documents import write_document
+from infra.embedded.postgres import remove_orphans
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -36,6 +40,25 @@ def test_postgres_runs_unprivileged_and_no_folder_becomes_wider(
     assert farm.home.stat().st_mode & 0o777 == 0o700
     farm.down()
     assert {folder: _access(folder) for folder in above} == before
+
+
+def test_data_outside_is_removed_when_its_temporary_home_is_gone_and_nobody_serves_it(tmp_path: Path) -> None:
+    homes = {
+        "gone": f"{tempfile.gettempdir()}/bv3-no-such-home",
+        "served": f"{tempfile.gettempdir()}/bv3-no-such-home",
+        "there": str(tmp_path),
+        "unmounted": "/mnt/bv3-no-such-disk/home",
+    }
+    for name, home in homes.items():
+        write_document(_made(tmp_path / name) / "home.json", {"home": home})
+    (_made(tmp_path / "served" / "data") / "postmaster.pid").touch()
+    remove_orphans(tmp_path)
+    assert {folder.name for folder in tmp_path.iterdir()} == {"served", "there", "unmounted"}
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 @as_root

@@ -23,17 +23,19 @@ _SWEEP = """
 def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
     farm = stopped
     address = json.loads(farm.done("up", "--boxes", "2", "--json").stdout)
-    seen = json.loads(farm.done("status", "--json").stdout)
+    seen = farm.status()
     assert seen["running"]
     assert seen["phase"] == "ready"
     assert {name: part["state"] for name, part in seen["parts"].items()} == dict.fromkeys(
         ["schema", "valkey", "postgres", "dispatcher", "grader", "flower", "box-a", "box-b"], "ready"
     )
     assert seen["boxes"] == address["boxes"] == ["box-a", "box-b"]
-    assert seen["flower"]["url"] in farm.done("status").stdout
+    shown = farm.done("status").stdout
+    assert seen["flower"]["url"] in shown
+    assert "box-b        ready" in shown
+    assert json.loads(farm.done("status", "--json").stdout)["parts"].keys() == seen["parts"].keys()
     said = farm.done("down").stderr
     assert farm.is_gone()
-    assert farm.run("status").returncode == 3
     order = [line.split()[0] for line in said.splitlines() if " stopped " in line]
     assert order.index("dispatcher") < order.index("box-a") < order.index("grader") < order.index("flower")
     assert order[-3:] == ["flower", "postgres", "valkey"]
@@ -41,6 +43,7 @@ def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
 
 def test_down_without_a_farm_says_so_and_is_content(stopped: Any) -> None:
     assert "no farm was running" in stopped.done("down").stdout
+    assert stopped.run("status").returncode == 3
 
 
 def test_ports_and_data_are_the_same_at_the_next_start(farm: Any) -> None:
