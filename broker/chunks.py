@@ -10,6 +10,9 @@ from broker.queues import MAX_MESSAGE_BYTES
 
 # base64 makes 4 bytes of 3, and the envelope takes some
 _CHUNK_BYTES = MAX_MESSAGE_BYTES // 4 * 3 - 4096
+# The largest piece of evidence, unpacked. Zeros shrink 30,000 times: without a limit one message of a box
+# would take all the memory of whoever unpacks it.
+MAX_EVIDENCE_BYTES = 256 * 1024 * 1024
 
 
 def split_evidence(data: bytes) -> Iterator[bytes]:
@@ -20,8 +23,17 @@ def split_evidence(data: bytes) -> Iterator[bytes]:
 
 
 def join_evidence(chunks: list[bytes]) -> bytes:
-    """The plain data of all chunks in order. Raises ValueError when they are no compressed data of ours."""
+    """The plain data of all chunks in order.
+
+    Raises ValueError when they are no compressed data of ours, or more than MAX_EVIDENCE_BYTES of it; then
+    nothing has been unpacked.
+    """
+    packed = b"".join(chunks)
     try:
-        return zstandard.ZstdDecompressor().decompress(b"".join(chunks))
+        size = zstandard.frame_content_size(packed)
+        if size > MAX_EVIDENCE_BYTES:
+            raise ValueError(f"evidence of {size} bytes, {MAX_EVIDENCE_BYTES} may be")
+        # it never writes beyond the size that the frame itself names, and refuses a frame that names none
+        return zstandard.ZstdDecompressor().decompress(packed)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error

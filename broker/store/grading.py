@@ -92,6 +92,7 @@ class Losses:
 def save_chunk(connection: sa.Connection, *, box: str, sha256: str, index: int, total: int, data: bytes) -> bool:
     """The chunk is kept; True once the evidence is whole. Bytes whose hash is not `sha256` are dropped."""
     if connection.scalar(sa.select(evidence.c.sha256).where(evidence.c.sha256 == sha256)):
+        _forget_missing(connection, sha256)
         return True
     mine = (evidence_chunks.c.sha256 == sha256) & (evidence_chunks.c.box == box)
     connection.execute(
@@ -99,12 +100,13 @@ def save_chunk(connection: sa.Connection, *, box: str, sha256: str, index: int, 
         .values(sha256=sha256, box=box, index=index, total=total, data=data)
         .on_conflict_do_nothing()
     )
-    chunks = connection.execute(sa.select(evidence_chunks).where(mine).order_by(evidence_chunks.c.index)).all()
-    if len(chunks) < total:
+    # counted first: reading all of them at every arrival would cost the square of their number
+    if (connection.scalar(sa.select(sa.func.count()).select_from(evidence_chunks).where(mine)) or 0) < total:
         return False
+    chunks = connection.scalars(sa.select(evidence_chunks.c.data).where(mine).order_by(evidence_chunks.c.index)).all()
     connection.execute(evidence_chunks.delete().where(mine))
     try:
-        plain = join_evidence([chunk.data for chunk in chunks])
+        plain = join_evidence([bytes(chunk) for chunk in chunks])
     except ValueError:
         return False
     if hashlib.sha256(plain).hexdigest() != sha256:
@@ -114,10 +116,14 @@ def save_chunk(connection: sa.Connection, *, box: str, sha256: str, index: int, 
         .values(sha256=sha256, size=len(plain), data=zstandard.ZstdCompressor().compress(plain))
         .on_conflict_do_nothing()
     )
+    _forget_missing(connection, sha256)
+    return True
+
+
+def _forget_missing(connection: sa.Connection, sha256: str) -> None:
     connection.execute(
         box_notes.delete().where((box_notes.c.kind == "missing_evidence") & (box_notes.c.sha256 == sha256))
     )
-    return True
 
 
 def save_record(connection: sa.Connection, *, box: str, attempt: int, raw: bytes, record: RunRecord | None) -> Saved:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import zstandard
 
-from broker.chunks import split_evidence
+from broker.chunks import MAX_EVIDENCE_BYTES, join_evidence, split_evidence
 from broker.codec import encode
 from broker.store import dispatching, grading
 from broker.store.box_client import StartAnswer
@@ -98,6 +99,20 @@ def test_evidence_in_chunks_out_of_order_is_whole_when_the_last_has_come(
     assert len(done) > 2
     assert done == [False] * (len(done) - 1) + [True]
     assert save_log(engine, LOG, "0" * 64) == [False], "bytes of another hash are dropped"
+
+
+def test_evidence_that_unpacks_to_more_than_may_be_is_dropped_before_it_is_unpacked(
+    engine: sa.Engine, attempt: tuple[Any, Any, StartAnswer]
+) -> None:
+    claims_4_exabytes = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
+    zeros = zstandard.ZstdCompressor().compress(bytes(MAX_EVIDENCE_BYTES + 1))
+    assert len(zeros) < 20_000, "a single message"
+    for packed in (claims_4_exabytes, zeros):
+        with pytest.raises(ValueError, match="bytes, 268435456 may be"):
+            join_evidence([packed])
+        with begin(engine) as connection:
+            assert not grading.save_chunk(connection, box="box-a", sha256=LOG_SHA, index=0, total=1, data=packed)
+    assert save_log(engine) == [True], "what the box really has is taken"
 
 
 def test_a_record_whose_evidence_is_missing_is_asked_for_by_the_next_beat(
