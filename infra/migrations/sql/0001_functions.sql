@@ -189,8 +189,9 @@ begin
             where id = p_attempt and box = mine.name and token = p_token and state = 'started'
             returning * into changed;
     elsif p_kind = 'finished' then
+        -- also one of an earlier lease: the record is on this box's disk, the farm was away when it was written
         update public.attempts set state = 'finished', finished_at = clock_timestamp()
-            where id = p_attempt and box = mine.name and token = p_token and state = 'started'
+            where id = p_attempt and box = mine.name and state = 'started'
             returning * into changed;
         if found then
             update public.dispatches set state = 'done', ended_at = clock_timestamp()

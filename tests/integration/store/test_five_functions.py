@@ -194,6 +194,19 @@ def test_an_attempt_that_three_beats_do_not_name_is_lost(
     assert box.client.beat(box.token, "ready", {}).answer == "ok", "the box itself is not lost"
 
 
+def test_a_box_that_registered_anew_may_still_say_that_its_earlier_attempt_has_finished(
+    engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
+) -> None:
+    """Its record is in the journal; told by nobody, three beats that name it no more would lose the attempt."""
+    box = make_box("box-a")
+    handed = hand_out(engine, "box-a")
+    start = box.client.start(handed.order.run, handed.order.dispatch, box.token, NONCE)
+    fresh = box.client.register(Machine(machine="m", boot="b", namespace="n", pid=2), predecessor_dead=True)
+    assert box.client.step(start.attempt, box.token, "finished") == "stale"
+    assert box.client.step(start.attempt, fresh, "finished") == "ok"
+    assert states(engine, handed.order.run) == ("started", ["done"], ["finished"])
+
+
 def test_a_take_back_loses_against_a_start_and_wins_before_it(
     engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
 ) -> None:
