@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from broker.chunks import split_evidence
 from broker.codec import to_json
 from broker.errors import BrokerError
-from broker.queues import GRADE, RUN, STORE_EVIDENCE, STORE_RECORD, queue_of_box
+from broker.queues import GRADE, RESULTS, RUN, STORE_EVIDENCE, STORE_RECORD, queue_of_box
 from broker.types import RunOrder
 
 
@@ -63,6 +63,15 @@ class Publisher:
     def wake_grader(self) -> None:
         """The grader will look for rows that have no verdict yet."""
         self._send(GRADE, queue=None)
+
+    def count_results(self) -> int:
+        """How many messages of boxes wait for the grader."""
+        try:
+            with self.app.connection_for_read() as connection:
+                channel: Any = connection.default_channel  # of kombu's Redis transport
+                return int(channel.client.llen(RESULTS))
+        except (OperationalError, RedisError, OSError) as error:
+            raise BrokerError(f"can't look at {RESULTS}: {error}", hint="is Redis up? (bv3-farm status)") from error
 
     def _send(self, task: str, *, queue: str | None, **options: Any) -> None:
         try:

@@ -19,6 +19,9 @@ LOST_AFTER_S = 45.0
 WATCH_GAP_S = 5.0
 OUTAGE_BOXES = 3
 OUTAGE_LIMIT_S = 600.0
+# A finished attempt is lost when its record has been missing for so long with nothing waiting for the grader.
+RECORD_LIMIT_S = 600.0
+RECORD_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +154,26 @@ class BeatWatch:
     def forget(self) -> None:
         """The watch starts anew at the next look."""
         self._last_look_s = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordWatch:
+    """How long records have been missing while nothing waited for the grader, over our own unbroken watching.
+
+    A farm that stood still for a night has not waited for its boxes.
+    """
+
+    _last_look_s: float | None = None
+    _since_s: dict[int, float] = field(default_factory=dict)
+
+    def observe(self, now_s: float, unreported: frozenset[int], *, is_empty: bool) -> tuple[int, ...]:
+        """The attempts whose record has been missing for too long, by the watcher's monotonic clock."""
+        is_broken = self._last_look_s is None or now_s - self._last_look_s > RECORD_LOOK_EVERY_S + WATCH_GAP_S
+        self._last_look_s = now_s
+        if is_broken or not is_empty:
+            self._since_s.clear()
+        self._since_s = {attempt: self._since_s.get(attempt, now_s) for attempt in unreported}
+        return tuple(sorted(a for a, since_s in self._since_s.items() if now_s - since_s >= RECORD_LIMIT_S))
 
 
 def choose_lost(silent_s: dict[str, float]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from broker.ready import tell_ready
 from broker.settings import Settings, read_address
 from broker.store import dispatching
 from broker.store.engine import make_engine, unreachable
-from scheduler.dispatch import BeatWatch, Decisions, choose_lost, decide
+from scheduler.dispatch import RECORD_LOOK_EVERY_S, BeatWatch, Decisions, RecordWatch, choose_lost, decide
 
 ACTIVE_TICK_S = 0.2
 IDLE_TICK_S = 0.5
@@ -38,6 +38,8 @@ class Dispatcher:
     connection: sa.Connection
     publisher: Publisher
     watch: BeatWatch = field(default_factory=BeatWatch)
+    records: RecordWatch = field(default_factory=RecordWatch)
+    _records_looked_s: float = float("-inf")
     _grader_woken_s: float = float("-inf")
 
     def tick(self, now_s: float) -> bool:
@@ -55,6 +57,9 @@ class Dispatcher:
         if ungraded and now_s - self._grader_woken_s > _WAKE_GRADER_EVERY_S:
             self._grader_woken_s = now_s
             self.publisher.wake_grader()
+        if now_s - self._records_looked_s >= RECORD_LOOK_EVERY_S:
+            self._records_looked_s = now_s
+            self._miss_records(now_s)
         return bool(board.planned or any(box.dispatches for box in board.boxes))
 
     def _lose(self, now_s: float, board: dispatching.Board) -> None:
@@ -71,8 +76,19 @@ class Dispatcher:
                 count = dispatching.lose_attempts(self.connection, box=box.name, beats=beats, reason=reason)
             log.warning("lost", box=box.name, reason=reason, attempts=count, whole_box=beats is not None)
 
+    def _miss_records(self, now_s: float) -> None:
+        with self.connection.begin():
+            unreported = dispatching.read_unreported(self.connection)
+        is_empty = not unreported or self.publisher.count_results() == 0
+        for attempt in self.records.observe(now_s, unreported, is_empty=is_empty):
+            with self.connection.begin():
+                if dispatching.lose_unreported(self.connection, attempt, "its record never came"):
+                    log.warning("lost", attempt=attempt, reason="its record never came")
+
     def _carry_out(self, decisions: Decisions) -> None:
         with self.connection.begin():
+            if decisions.take_back or decisions.hand_out:
+                dispatching.lock_sweeps(self.connection)
             for item in decisions.take_back:
                 if dispatching.take_back(self.connection, item.dispatch_id, item.reason):
                     log.info("taken back", dispatch=item.dispatch_id, reason=item.reason)

@@ -83,6 +83,15 @@ def take_pen(connection: sa.Connection) -> bool:
     return bool(connection.scalar(sa.text("select pg_try_advisory_lock(:a, :b)"), _PEN))
 
 
+def lock_sweeps(connection: sa.Connection) -> None:
+    """No order changes a sweep under way until this transaction ends: it is there already, or it waits.
+
+    Without it a cancel would pass by a run that is just being planned again, and two transactions that change
+    several rows each could wait for one another.
+    """
+    connection.execute(sa.text("select id from sweeps where finished_at is null order by id for share"))
+
+
 def read_board(connection: sa.Connection, *, planned_limit: int) -> Board:
     """The boxes with what they hold, and the next planned runs of active sweeps."""
     held: dict[str, list[OpenDispatch]] = {}
@@ -228,8 +237,12 @@ def take_back(connection: sa.Connection, dispatch_id: int, reason: str) -> bool:
 
 
 def settle_graded(connection: sa.Connection) -> int:
-    """Runs whose last attempt is graded are closed, or planned again after an infra verdict with tries left."""
+    """Runs whose last attempt is graded are closed, or planned again after an infra verdict with tries left.
+
+    A run that was planned again while its sweep was being cancelled is cancelled too: nobody else would end it.
+    """
     changed = connection.execute(sa.text(_SETTLE))
+    connection.execute(sa.text(_CANCEL_LATE))
     return changed.rowcount
 
 
@@ -251,12 +264,19 @@ _SETTLE = """
 """
 
 
+_CANCEL_LATE = """
+    update site_runs r set state = 'cancelled', closed_at = clock_timestamp(), reason = s.order_reason
+    from sweeps s where s.id = r.sweep_id and r.state = 'planned' and s.cancelled_at is not null
+"""
+
+
 def lose_attempts(connection: sa.Connection, *, box: str, beats: int | None, reason: str) -> int:
     """Open attempts of the box are lost and their runs planned again while tries are left; how many were lost.
 
     With `beats` all of them, if the box has not beaten since; its lease then ends, so that it must register
     anew. Without, those that three beats in a row did not name.
     """
+    lock_sweeps(connection)
     row = connection.execute(
         sa.text("select beats from boxes where name = :box for update"), {"box": box}
     ).one_or_none()
@@ -284,15 +304,40 @@ def lose_attempts(connection: sa.Connection, *, box: str, beats: int | None, rea
             ),
             {"id": attempt.dispatch_id, "reason": reason},
         )
-        connection.execute(sa.text(_AFTER_LOSS), {"run": attempt.run_id, "number": attempt.number})
-        connection.execute(
-            sa.text(
-                "insert into box_events (box, kind, run_id, attempt_id, facts)"
-                " values (:box, 'attempt_lost', :run, :attempt, jsonb_build_object('reason', cast(:reason as text)))"
-            ),
-            {"box": box, "run": attempt.run_id, "attempt": attempt.id, "reason": reason},
-        )
+        _plan_after_loss(connection, attempt, box=box, reason=reason)
     return len(lost)
+
+
+def read_unreported(connection: sa.Connection) -> frozenset[int]:
+    """Attempts that a box has finished and whose record is not stored, or can't be read."""
+    return frozenset(connection.scalars(sa.text("select id from attempts where state = 'finished'")))
+
+
+def lose_unreported(connection: sa.Connection, attempt_id: int, reason: str) -> bool:
+    """The finished attempt is lost and its run planned again while tries are left; False when its record came."""
+    lock_sweeps(connection)
+    attempt = connection.execute(
+        sa.text(
+            "update attempts set state = 'lost', lost_at = clock_timestamp(), reason = :reason"
+            " where id = :id and state = 'finished' returning id, run_id, number, box"
+        ),
+        {"id": attempt_id, "reason": reason},
+    ).one_or_none()
+    if attempt is None:
+        return False
+    _plan_after_loss(connection, attempt, box=attempt.box, reason=reason)
+    return True
+
+
+def _plan_after_loss(connection: sa.Connection, attempt: sa.Row[Any], *, box: str, reason: str) -> None:
+    connection.execute(sa.text(_AFTER_LOSS), {"run": attempt.run_id, "number": attempt.number})
+    connection.execute(
+        sa.text(
+            "insert into box_events (box, kind, run_id, attempt_id, facts)"
+            " values (:box, 'attempt_lost', :run, :attempt, jsonb_build_object('reason', cast(:reason as text)))"
+        ),
+        {"box": box, "run": attempt.run_id, "attempt": attempt.id, "reason": reason},
+    )
 
 
 _AFTER_LOSS = """

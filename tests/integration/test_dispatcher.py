@@ -15,7 +15,7 @@ from broker.app import make_app
 from broker.codec import from_json
 from broker.errors import BrokerError
 from broker.publish import Publisher
-from broker.queues import queue_of_box
+from broker.queues import RESULTS, queue_of_box
 from broker.store import dispatching
 from broker.store.engine import begin
 from broker.types import RunOrder
@@ -88,6 +88,47 @@ def test_with_redis_away_the_row_stands_and_the_message_follows_when_it_is_back(
         return len(waiting(valkey, "box-a")) == 2
 
     wait_until(sent, "both messages", 10)
+
+
+def test_an_attempt_whose_record_never_comes_is_lost_and_its_run_planned_again(
+    engine: sa.Engine,
+    sweep: str,
+    make_box: Callable[[str], Any],
+    valkey: str,
+    make_dispatcher: Callable[[str], Dispatcher],
+) -> None:
+    """Ten minutes of looking without a gap, with nothing waiting for the grader."""
+    box = make_box("box-a")
+    dispatcher = make_dispatcher(valkey)
+    dispatcher.tick(0.0)
+    order = waiting(valkey, "box-a")[0]
+    start = box.client.start(order.run, order.dispatch, box.token, "n" * 32)
+    assert box.client.step(start.attempt, box.token, "finished") == "ok"
+
+    def state() -> str:
+        with begin(engine) as connection:
+            return str(connection.scalar(sa.text("select state from attempts")))
+
+    def watch(begin_s: int, end_s: int) -> None:
+        for second in range(begin_s, end_s, 5):
+            box.client.beat(box.token, "ready", {})
+            dispatcher.tick(float(second))
+
+    watch(5, 500)
+    Publisher(app=make_app(valkey)).send_record("box-a", 10**9, b"")
+    watch(500, 700)
+    assert state() == "finished", "something waits for the grader: it may be the record"
+    with redis.Redis.from_url(valkey) as client:
+        client.delete(RESULTS)
+    watch(700, 1000)
+    watch(2000, 2595)
+    assert state() == "finished", "the dispatcher's own pause counts for nothing"
+    watch(2595, 2610)
+    assert state() == "lost"
+    with begin(engine) as connection:
+        run = connection.execute(sa.text("select state, reason from site_runs where id = :id"), {"id": order.run}).one()
+    assert run.reason == "infra_box_lost"
+    assert run.state in {"planned", "dispatched"}
 
 
 def test_one_dispatcher_holds_the_pen_and_the_next_gets_it_when_its_connection_ends(engine: sa.Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,3 +55,41 @@ def test_cancel_closes_what_has_not_started_and_takes_no_further_order(
             order(connection, sweep, "resume", "")
         progress = read_progress(connection, sweep, 0)
         assert (progress.over, progress.total, progress.active_attempts) == (3, 3, 0)
+
+
+def test_a_run_that_a_loss_plans_again_is_not_forgotten_by_a_cancel_at_the_same_moment(
+    engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
+) -> None:
+    """The loss holds the sweep's row, so the cancel waits and sees the run that was planned again."""
+    box = make_box("box-a")
+    with begin(engine) as connection:
+        run = dispatching.read_board(connection, planned_limit=1).planned[0]
+        dispatching.hand_out(connection, run_id=run.id, box="box-a", slot=1)
+    assert box.client.start(run.id, 1, box.token, "n" * 32).won
+    with ThreadPoolExecutor(1) as other:
+        with begin(engine) as connection:
+            assert dispatching.lose_attempts(connection, box="box-a", beats=1, reason="silent") == 1
+            cancelling = other.submit(_cancel, engine, sweep)
+            with pytest.raises(TimeoutError):
+                cancelling.result(timeout=0.3)
+        assert cancelling.result(timeout=10) == 0
+    with begin(engine) as connection:
+        assert connection.scalar(sa.text("select state from site_runs where id = :id"), {"id": run.id}) == "cancelled"
+
+
+def _cancel(engine: sa.Engine, sweep: str) -> int:
+    with begin(engine) as connection:
+        return order(connection, sweep, "cancel", "enough").counts.planned
+
+
+def test_a_run_that_was_planned_again_while_its_sweep_was_cancelled_is_cancelled_too(
+    engine: sa.Engine, sweep: str
+) -> None:
+    """Settling reads and writes in one statement, and a cancel may come between the two."""
+    with begin(engine) as connection:
+        order(connection, sweep, "cancel", "enough")
+        connection.execute(sa.text("update site_runs set state = 'planned' where site = 'x'"))
+        assert dispatching.finish_sweeps(connection) == ()
+        dispatching.settle_graded(connection)
+        assert dispatching.finish_sweeps(connection) == (sweep,)
+        assert not has_active_sweep(connection)
