@@ -36,7 +36,9 @@ def configure_log(*, service: str, verbose: bool = False) -> None:
     ]
     at_terminal = sys.stderr.isatty()
     renderer: Any = (
-        structlog.dev.ConsoleRenderer() if at_terminal else structlog.processors.JSONRenderer(sort_keys=True)
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if at_terminal
+        else structlog.processors.JSONRenderer(sort_keys=True)
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
