@@ -11,19 +11,19 @@ from typing import TypeVar
 import sqlalchemy as sa
 import structlog
 
-from broker.codec import decode, to_json
+from broker.codec import clean_text, decode, to_json
 from broker.errors import CodecError, DatabaseError
 from broker.store import grading
 from broker.store.engine import begin
 from broker.types import Bucket, RunRecord
 from grader.facts import VerdictFacts
 from grader.grading import grade_record
-from grader.rules import GRADER_VERSION, RULE_BOX_LOST, RULE_UNREADABLE
+from grader.rules import GRADER_VERSION, RULE_BOX_LOST, RULE_GRADING_FAILED, RULE_UNREADABLE
 
 T = TypeVar("T")
 
 _BATCH = 64
-# A record on which grading failed so often waits for `bv3-grade grade`, or for another version of the rules.
+# A record on which grading failed so often is the instrument's failure, until another version of the rules.
 MAX_TRIES = 3
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 # SQLSTATE classes that pass: connection, resources, an operator's or the system's intervention, a rollback
@@ -112,28 +112,34 @@ def _grade_one(engine: sa.Engine, row: grading.PendingRecord) -> bool:
         persist(engine, lambda connection: _save(connection, new))
     except Exception as error:
         log.exception("grading failed", record=row.record_id, attempt=row.attempt_id)
-        said = f"{type(error).__name__}: {error}".replace("\x00", "")
+        said = clean_text(f"{type(error).__name__}: {error}")[0]
         persist(engine, lambda connection: grading.mark_failed(connection, row.record_id, said))
+        if row.tries + 1 >= MAX_TRIES:
+            # without a verdict its sweep would never finish
+            persist(engine, lambda connection: _save(connection, _blame_harness(row, RULE_GRADING_FAILED, said)))
         return False
     return True
 
 
+def _blame_harness(row: grading.PendingRecord, rule: str, why: str) -> grading.NewVerdict:
+    return grading.NewVerdict(
+        attempt_id=row.attempt_id,
+        record_id=row.record_id,
+        grader_version=GRADER_VERSION,
+        bucket=Bucket.INFRA_HARNESS,
+        rule=rule,
+        detail=clean_text(why)[0][:500],
+        facts=to_json(VerdictFacts()),
+        counts=row.standing == "counted",
+    )
+
+
 def judge(row: grading.PendingRecord, slice_: bytes | None) -> grading.NewVerdict:
     """The verdict on a stored record with its log slice; only a counted record enters a rate."""
-    counts = row.standing == "counted"
     try:
         record = decode(RunRecord, row.raw)
     except CodecError as error:
-        return grading.NewVerdict(
-            attempt_id=row.attempt_id,
-            record_id=row.record_id,
-            grader_version=GRADER_VERSION,
-            bucket=Bucket.INFRA_HARNESS,
-            rule=RULE_UNREADABLE,
-            detail=error.message.replace("\x00", "")[:500],
-            facts=to_json(VerdictFacts()),
-            counts=counts,
-        )
+        return _blame_harness(row, RULE_UNREADABLE, error.message)
     graded = grade_record(record, slice_ or b"", row.task, planned_mode=row.mode, planned_payload=row.payload)
     return grading.NewVerdict(
         attempt_id=row.attempt_id,
@@ -143,7 +149,7 @@ def judge(row: grading.PendingRecord, slice_: bytes | None) -> grading.NewVerdic
         rule=graded.verdict.rule,
         detail=graded.detail,
         facts=to_json(graded.facts),
-        counts=counts,
+        counts=row.standing == "counted",
     )
 
 

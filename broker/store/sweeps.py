@@ -256,7 +256,9 @@ def order(
 ) -> SweepRow:
     """The order stands in the sweep's row; once this is committed no start of the sweep can win against it.
 
-    Cancel also cancels every run that has not started. A finished or cancelled sweep takes no order: UsageError.
+    Cancel also cancels every run that has not started. Resume also lets boxes work again that are held for a
+    false success of this sweep: whoever resumes it has looked. A finished or cancelled sweep takes no order:
+    UsageError.
     """
     row = connection.execute(
         sa.text(f"select {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
@@ -274,7 +276,18 @@ def order(
     )
     if what == "cancel":
         _cancel_unstarted(connection, sweep_id, reason)
+    elif what == "resume":
+        connection.execute(sa.text(_LET_GO), {"id": sweep_id})
     return find_sweep(connection, sweep_id)
+
+
+# The reason is the one that `halt_after_breach` was given: it names the attempt.
+_LET_GO = """
+    update boxes b set hold_reason = null where hold_reason is not null and exists (
+        select from attempts a join site_runs r on r.id = a.run_id
+        where r.sweep_id = :id and a.box = b.name
+            and starts_with(b.hold_reason, 'false success in attempt ' || a.id || ':'))
+"""
 
 
 def _cancel_unstarted(connection: sa.Connection, sweep_id: str, reason: str) -> None:

@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
 # Verdicts given without a case: what no rule can look at.
 RULE_BOX_LOST = "box_lost"
 RULE_UNREADABLE = "unreadable_record"
+RULE_GRADING_FAILED = "grading_failed"
 
 
 def decide(case: Case) -> Verdict:

@@ -13,7 +13,7 @@ from broker.store.engine import begin
 from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep
-from grader.storing import MAX_TRIES, grade_pending, keep_record, persist
+from grader.storing import MAX_TRIES, Progress, grade_pending, keep_record, persist
 
 Started = dict[str, Any]
 Send = Callable[..., bytes]
@@ -48,7 +48,7 @@ def test_each_stored_record_gets_its_verdict_once(
     assert states == {"graded"}
 
 
-def test_a_record_that_can_not_be_graded_is_kept_and_marked_and_the_others_are_graded(
+def test_a_record_that_can_not_be_graded_is_marked_and_in_the_end_the_instruments_failure_and_the_others_are_graded(
     engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
 ) -> None:
     broken, sound = start_all["x"], start_all["reddit"]
@@ -56,14 +56,21 @@ def test_a_record_that_can_not_be_graded_is_kept_and_marked_and_the_others_are_g
     with begin(engine) as connection:
         connection.execute(sa.text("update evidence set data = 'no compressed data'"))
     _keep(engine, sound, send(sound, log_of("reddit", "filled")))
-    for _ in range(MAX_TRIES + 2):
+    for _ in range(MAX_TRIES - 1):
         grade_pending(engine)
     assert _buckets(engine, sweep) == {"reddit": Bucket.OK}
+    assert grade_pending(engine, max_tries=None).failed == 1
+    assert grade_pending(engine, max_tries=None) == Progress(graded=0, failed=0)
+    assert _buckets(engine, sweep) == {"reddit": Bucket.OK, "x": Bucket.INFRA_HARNESS}
     with begin(engine) as connection:
         row = connection.execute(sa.text("select tries, error from records where error is not null")).one()
+        verdict = connection.execute(sa.text("select rule, detail, counts from verdicts where rule <> 'reached'")).one()
+        dispatching.settle_graded(connection)
+        runs = {run.site: run.state for run in connection.execute(sa.text("select site, state from site_runs"))}
     assert row.tries == MAX_TRIES
     assert "ValueError" in row.error
-    assert grade_pending(engine, max_tries=None).failed == 1
+    assert tuple(verdict) == ("grading_failed", row.error, True)
+    assert (runs["x"], runs["reddit"]) == ("planned", "closed"), "it is tried again, the sweep does not wait for ever"
 
 
 def test_a_record_that_can_not_be_read_is_kept_and_counts_in_no_rate(
@@ -109,11 +116,17 @@ def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
     answer = attempt.box.client.beat(attempt.box.token, "ready", {})
     assert answer.answer == "hold"
     with begin(engine) as connection:
+        connection.execute(
+            sa.text("update boxes set hold_reason = 'by hand' where name <> :x"), {"x": attempt.box.name}
+        )
         # a person has looked; grading again halts nothing anew
         order(connection, sweep, "resume", "looked at")
     grade_pending(engine)
     with begin(engine) as connection:
         assert find_sweep(connection, sweep).state == "active"
+        held_ones = connection.scalars(sa.text("select hold_reason from boxes where hold_reason is not null")).all()
+    assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "ok", "its box works again"
+    assert held_ones == ["by hand", "by hand"], "what is held for another reason stays held"
 
 
 def test_storing_waits_until_postgresql_answers_again(engine: sa.Engine, sweep: str) -> None:
