@@ -12,7 +12,7 @@ from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Launch
-from infra.embedded.services import REPOSITORY, USUAL_ATTEMPTS, plain_environment, python_module
+from infra.embedded.services import REPOSITORY, USUAL_ATTEMPTS, plain_environment
 
 USER = "bv3"
 _USUAL_PORT = 5555
@@ -40,7 +40,8 @@ class Flower:
     credentials: Credentials
     ports: PortBook
     addresses: Callable[[], Mapping[str, str]]
-    app: str = "broker.app"
+    # The configuration file's path is put in the place of `{configuration}`, the port in that of `{port}`.
+    argv: tuple[str, ...]
 
     name: str = "flower"
     needs: tuple[str, ...] = ("valkey",)
@@ -66,7 +67,9 @@ class Flower:
             _CONFIGURATION.format(host=HOST, port=port, login=login, db=str(folder / "tasks")),
         )
         return Launch(
-            argv=python_module("celery", "-A", self.app, "flower", f"--conf={configuration}"),
+            argv=tuple(
+                word.replace("{configuration}", str(configuration)).replace("{port}", str(port)) for word in self.argv
+            ),
             environment={**plain_environment(), **self.addresses()},
             folder=REPOSITORY,
         )

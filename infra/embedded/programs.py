@@ -25,11 +25,14 @@ PROGRAMS_VARIABLE = "BV3_FARM_PROGRAMS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLines:
-    """How bv3's own programs are started."""
+    """How the programs are started that are Python's."""
 
     dispatcher: tuple[str, ...] = field(default_factory=lambda: python_module("scheduler.cli", "dispatcher"))
     grader: tuple[str, ...] = field(default_factory=lambda: python_module("grader.cli", "work"))
     box: tuple[str, ...] = field(default_factory=lambda: python_module("workers.cli", "work", "--box", "{box}"))
+    flower: tuple[str, ...] = field(
+        default_factory=lambda: python_module("celery", "-A", "broker.app", "flower", "--conf={configuration}")
+    )
 
 
 def read_command_lines() -> CommandLines:
@@ -116,7 +119,7 @@ def build_programs(files: FarmFiles) -> Programs:
         postgres=postgres,
         valkey=valkey,
         lines=lines,
-        flower=Flower(files=files, credentials=credentials, ports=ports, addresses=tell_addresses),
+        flower=Flower(files=files, credentials=credentials, ports=ports, addresses=tell_addresses, argv=lines.flower),
         dispatcher=program("dispatcher", lines.dispatcher, "valkey", "schema"),
         # It takes longest to import, and asks for tables only when a record comes.
         grader=program("grader", lines.grader, "valkey", "postgres"),

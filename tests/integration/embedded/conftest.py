@@ -39,6 +39,16 @@ while True:
     signal.pause()
 """
 
+# Flower takes a second to start and one to stop; most tests are not about it.
+FLOWER_STAND_IN = """
+import http.server, sys
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
+"""
+
 # A command that uses the farm: holds the user lock, asks for the farm, works until its input closes.
 USER = """
 import subprocess, sys
@@ -210,7 +220,10 @@ def make_farm(workbench: Path) -> Iterator[Callable[[str], FarmUnderTest]]:
     (workbench / "stand_in.py").write_text(STAND_IN)
     stand_in = f'["{sys.executable}", "{workbench}/stand_in.py"]'
     programs = workbench / "programs.toml"
-    programs.write_text("".join(f"{name} = {stand_in}\n" for name in ("dispatcher", "grader", "box")))
+    lines = [f"{name} = {stand_in}\n" for name in ("dispatcher", "grader", "box")]
+    (workbench / "with_flower.toml").write_text("".join(lines))
+    (workbench / "flower.py").write_text(FLOWER_STAND_IN)
+    programs.write_text("".join(lines) + f'flower = ["{sys.executable}", "{workbench}/flower.py", "{{port}}"]\n')
     farms: list[FarmUnderTest] = []
 
     def make(name: str) -> FarmUnderTest:
@@ -245,6 +258,12 @@ def farm(shared_farm: FarmUnderTest) -> Iterator[FarmUnderTest]:
 def stopped(farm: FarmUnderTest) -> FarmUnderTest:
     farm.down(force=True)
     return farm
+
+
+@pytest.fixture(scope="session")
+def other_farm(make_farm: Callable[[str], FarmUnderTest]) -> FarmUnderTest:
+    """One with a home that nobody has used yet."""
+    return make_farm("other")
 
 
 @pytest.fixture

@@ -114,8 +114,8 @@ def test_a_killed_part_comes_back_on_its_port_and_the_others_stay(
     assert farm.up() == before
 
 
-def test_an_interrupted_first_start_is_repaired(make_farm: Callable[[str], Any]) -> None:
-    fresh = make_farm("interrupted")
+def test_an_interrupted_first_start_is_repaired(other_farm: Any) -> None:
+    fresh = other_farm
     user = fresh.begin_joining("--store-only")
     fresh.wait_for_half_a_cluster()
     keeper = fresh.keeper_pid()
@@ -124,7 +124,6 @@ def test_an_interrupted_first_start_is_repaired(make_farm: Callable[[str], Any])
     user.communicate()
     fresh.up_store()
     assert fresh.status()["phase"] == "ready"
-    fresh.down()
 
 
 def test_a_broken_append_only_file_is_put_aside(farm: Any, kill_process: Kill, wait_until: Wait) -> None:
@@ -137,8 +136,8 @@ def test_a_broken_append_only_file_is_put_aside(farm: Any, kill_process: Kill, w
     assert (farm.home / "farm" / "valkey" / "appendonlydir.broken" / broken.name).exists()
 
 
-def test_a_farm_whose_home_is_deleted_ends_itself(make_farm: Callable[[str], Any], wait_until: Wait) -> None:
-    farm = make_farm("deleted")
+def test_a_farm_whose_home_is_deleted_ends_itself(other_farm: Any, wait_until: Wait) -> None:
+    farm = other_farm
     farm.up_store()
     pids = [farm.keeper_pid(), *(process.pid for process in farm.marked())]
     outside = farm.folder_outside()

@@ -61,8 +61,9 @@ def test_passwords_stand_on_no_command_line_and_in_private_files_alone(farm: Any
     assert not [log for log in logs if _holds(log, passwords)]
 
 
-def test_flower_asks_for_the_login_and_only_shows(farm: Any) -> None:
-    address = farm.up()
+def test_flower_asks_for_the_login_and_only_shows(stopped: Any, workbench: Path) -> None:
+    programs = {"BV3_FARM_PROGRAMS": str(workbench / "with_flower.toml")}
+    address = json.loads(stopped.done("up", "--json", **programs).stdout)
     login = f"{address['flower_user']}:{address['flower_password']}"
     where = urlsplit(address["flower_url"]).netloc
     assert _ask(where, "GET", "/tasks") == 401
