@@ -58,8 +58,10 @@ class BoxClient:
     def __init__(self, database_url: str, *, application: str, statement_timeout_s: float = 10.0) -> None:
         url = with_driver(database_url)
         self._arguments: dict[str, Any] = {
-            "host": url.host,
-            "port": url.port,
+            # sslmode and the like: a box that was told to check the server's certificate must do so
+            **url.query,
+            "host": url.host or url.query.get("host"),
+            "port": url.port or url.query.get("port"),
             "user": url.username,
             "password": url.password,
             "dbname": url.database,
