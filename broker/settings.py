@@ -18,7 +18,14 @@ _REPOSITORY = Path(__file__).resolve().parent.parent
 class Settings(BaseSettings):
     """One frozen view of the environment. Both addresses set means: there is a farm elsewhere."""
 
-    model_config = SettingsConfigDict(env_prefix="BV3_", frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="BV3_",
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        # what a compose file passes on is empty when it is not set
+        env_ignore_empty=True,
+    )
 
     broker_url: SecretStr | None = Field(
         None, description="Redis or Valkey of a farm elsewhere: redis://, rediss:// or redis+socket://"
@@ -106,9 +113,13 @@ def read_address(settings: Settings) -> FarmAddress | None:
         )
     try:
         plain: Any = json.loads(settings.farm_home.farm_json.read_text("utf-8"))
+        return FarmAddress.model_validate(plain)
     except FileNotFoundError:
         return None
-    return FarmAddress.model_validate(plain)
+    except (OSError, ValueError) as error:
+        raise ServiceError(
+            f"{settings.farm_home.farm_json} can't be read: {type(error).__name__}", hint="bv3-farm status"
+        ) from error
 
 
 def read_manifest(settings: Settings) -> Manifest:

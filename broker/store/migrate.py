@@ -10,6 +10,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 
 from broker.errors import DatabaseError
 from broker.store.engine import make_engine, unreachable
@@ -31,7 +32,10 @@ def _config() -> Config:
 
 
 def migrate(database_url: str) -> str:
-    """The database has the newest schema afterwards; its revision is returned. Safe for many at once."""
+    """The database has the newest schema afterwards; its revision is returned. Safe for many at once.
+
+    Raises DatabaseError when PostgreSQL is away or refuses it, or when a newer bv3 made the tables.
+    """
     engine = make_engine(database_url, application="bv3-migrate", pooled=False)
     config = _config()
     head = ScriptDirectory.from_config(config).get_current_head()
@@ -39,15 +43,17 @@ def migrate(database_url: str) -> str:
         with engine.connect() as connection:
             connection.execute(sa.text("select pg_advisory_lock(:a, :b)"), {"a": _LOCK[0], "b": _LOCK[1]})
             connection.commit()
-            try:
-                if MigrationContext.configure(connection).get_current_revision() != head:
-                    connection.commit()
-                    config.attributes["connection"] = connection
-                    command.upgrade(config, "head")
+            # The lock goes with the connection, which is not pooled.
+            if MigrationContext.configure(connection).get_current_revision() != head:
                 connection.commit()
-            finally:
-                connection.execute(sa.text("select pg_advisory_unlock(:a, :b)"), {"a": _LOCK[0], "b": _LOCK[1]})
-                connection.commit()
-    except sa.exc.OperationalError as error:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+            connection.commit()
+    except sa.exc.DBAPIError as error:
         raise unreachable(engine.url, error) from error
+    except CommandError as error:
+        raise DatabaseError(
+            f"the tables of {engine.url.database} are not of this bv3: {error}",
+            hint="a newer bv3 has worked with this database: use that one",
+        ) from error
     return str(head)

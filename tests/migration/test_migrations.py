@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 
+import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from broker.errors import DatabaseError
 from broker.store.engine import make_engine
 from broker.store.migrate import migrate
 from broker.store.tables import metadata
@@ -21,6 +23,20 @@ def test_migrating_an_empty_database_makes_the_tables_that_the_code_describes(da
 
 def test_a_second_migration_changes_nothing(database: str) -> None:
     assert migrate(database) == migrate(database)
+
+
+def test_tables_of_a_newer_bv3_and_a_login_that_may_not_make_any_are_told_in_a_sentence(database: str) -> None:
+    with make_engine(database, application="test", pooled=False).begin() as connection:
+        connection.execute(sa.text("drop role if exists box_visitor"))
+        connection.execute(sa.text("create role box_visitor login"))
+    visitor = sa.make_url(database).set(username="box_visitor").render_as_string(hide_password=False)
+    with pytest.raises(DatabaseError, match="no schema has been selected to create in"):
+        migrate(visitor)
+    with make_engine(database, application="test", pooled=False).begin() as connection:
+        connection.execute(sa.text("drop role box_visitor"))
+        connection.execute(sa.text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(DatabaseError, match="not of this bv3"):
+        migrate(database)
 
 
 def _migrate(url: str, results: multiprocessing.Queue[str]) -> None:

@@ -29,6 +29,20 @@ def test_without_addresses_the_farm_is_our_own_and_not_there_yet(
     assert address.database_url == "postgresql://a"
 
 
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BV3_BROKER_URL", "")
+    monkeypatch.setenv("BV3_DATABASE_URL", "")
+    assert load_settings().is_embedded
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1}'])
+def test_a_broken_farm_json_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    monkeypatch.setenv("BV3_HOME", str(tmp_path))
+    (tmp_path / "farm.json").write_text(text)
+    with pytest.raises(ServiceError, match=r"farm\.json can't be read"):
+        read_address(load_settings())
+
+
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
