@@ -120,7 +120,7 @@ def read_board(connection: sa.Connection, *, planned_limit: int) -> Board:
             has_unnamed=row.has_unnamed,
             dispatches=tuple(held.get(row.name, ())),
         )
-        for row in connection.execute(sa.text(_BOXES))
+        for row in connection.execute(sa.text(BOXES_QUERY))
     )
     planned = connection.execute(sa.text(_PLANNED), {"limit": planned_limit})
     return Board(boxes=boxes, planned=tuple(PlannedRun(id=row.id, mode=row.mode) for row in planned))
@@ -140,7 +140,7 @@ _OPEN_DISPATCHES = f"""
     where d.state in ('open', 'started') order by d.id
 """
 
-_BOXES = """
+BOXES_QUERY = """
     select b.name, b.token, b.beats, b.phase, b.hold_reason, b.drain, b.facts ->> 'mode' as mode,
         (select extract(epoch from clock_timestamp() - max(d.ended_at))::float
          from dispatches d where d.box = b.name and d.state = 'released') as released_ago_s,

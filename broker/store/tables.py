@@ -158,6 +158,8 @@ dispatches = sa.Table(
         unique=True,
         postgresql_where=sa.text("state in ('open', 'started')"),
     ),
+    # the dispatcher asks at every tick when each box last handed a run back
+    sa.Index("ix_dispatches_released", "box", "ended_at", postgresql_where=sa.text("state = 'released'")),
 )
 
 attempts = sa.Table(

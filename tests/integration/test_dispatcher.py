@@ -131,6 +131,16 @@ def test_an_attempt_whose_record_never_comes_is_lost_and_its_run_planned_again(
     assert run.state in {"planned", "dispatched"}
 
 
+def test_a_look_at_the_boxes_does_not_read_every_dispatch_that_ever_was(engine: sa.Engine) -> None:
+    """With 100,000 of them behind it and eight boxes, a look took 330 ms of the 200 between two ticks."""
+    with begin(engine) as connection:
+        # tables this small are read whole, unless that is forbidden
+        connection.execute(sa.text("set local enable_seqscan = off"))
+        plan = "\n".join(connection.scalars(sa.text(f"explain {dispatching.BOXES_QUERY}")))
+    assert "ix_dispatches_released" in plan
+    assert "Seq Scan on dispatches" not in plan
+
+
 def test_one_dispatcher_holds_the_pen_and_the_next_gets_it_when_its_connection_ends(engine: sa.Engine) -> None:
     with engine.connect() as first:
         assert dispatching.take_pen(first)

@@ -213,6 +213,13 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("state in ('open', 'started')"),
     )
+    op.create_index(
+        "ix_dispatches_released",
+        "dispatches",
+        ["box", "ended_at"],
+        unique=False,
+        postgresql_where=sa.text("state = 'released'"),
+    )
     op.create_table(
         "attempts",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
