@@ -41,8 +41,12 @@ def transport_options(box: str | None) -> dict[str, Any]:
     return options
 
 
-def make_app(broker_url: str | None, *, box: str | None = None) -> Celery:
-    """An app that talks to this broker; with `box`, the app of that box's worker and publisher."""
+def make_app(broker_url: str | None, *, box: str | None = None, answer_timeout_s: float | None = None) -> Celery:
+    """An app that talks to this broker; with `box`, the app of that box's worker and publisher.
+
+    `answer_timeout_s` is for one that only publishes: a Redis that has stopped without closing its connections
+    would hold it for ever. A consumer waits for messages, so it has none.
+    """
     app = Celery("bv3", broker=broker_url)
     app.conf.update(
         accept_content=["json"],
@@ -62,7 +66,8 @@ def make_app(broker_url: str | None, *, box: str | None = None) -> Celery:
         worker_enable_remote_control=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options=transport_options(box),
+        broker_transport_options=transport_options(box)
+        | ({} if answer_timeout_s is None else {"socket_timeout": answer_timeout_s}),
         task_routes={
             STORE_EVIDENCE: {"queue": RESULTS},
             STORE_RECORD: {"queue": RESULTS},

@@ -23,6 +23,8 @@ ACTIVE_TICK_S = 0.2
 IDLE_TICK_S = 0.5
 _RETRY_S = 1.0
 _WAKE_GRADER_EVERY_S = 5.0
+# Shorter than WATCH_GAP_S and the session's idle limits: boxes are watched on while Redis hangs.
+_REDIS_TIMEOUT_S = 3.0
 _PLANNED_LIMIT = 64
 
 # InternalError: what psycopg calls a session that the server ended for being idle too long.
@@ -117,7 +119,7 @@ def run(settings: Settings) -> int:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    publisher = Publisher(app=make_app(address.broker_url))
+    publisher = Publisher(app=make_app(address.broker_url, answer_timeout_s=_REDIS_TIMEOUT_S))
     engine = make_engine(address.database_url, application="bv3-dispatcher", pooled=False)
     said = ""
     while not stop.is_set():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.store.dispatching import Board, BoxState, OpenDispatch, PlannedRun
-from scheduler.dispatch import LOST_AFTER_S, BeatWatch, choose_lost, decide
+from scheduler.dispatch import LOST_AFTER_S, BeatWatch, RecordWatch, choose_lost, decide
 
 
 def box(name: str, *dispatches: OpenDispatch, **changes: object) -> BoxState:
@@ -112,3 +112,20 @@ def test_a_silent_box_is_lost_and_three_of_four_are_an_outage_until_ten_minutes(
     assert choose_lost({"a": 50.0, "b": 50.0, "c": 50.0, "d": 1.0}) == ()
     assert choose_lost({"a": 601.0, "b": 601.0, "c": 601.0, "d": 1.0}) == ("a", "b", "c")
     assert choose_lost({"a": 50.0, "b": 50.0, "c": 50.0, "d": 1.0, "e": 1.0, "f": 1.0}) == ("a", "b", "c")
+
+
+def test_a_record_is_missing_after_ten_minutes_of_looking_with_nothing_waiting_for_the_grader() -> None:
+    watch = RecordWatch()
+    looks = [(now_s, watch.observe(float(now_s), frozenset({7}), is_empty=True)) for now_s in range(0, 605, 5)]
+    assert [now_s for now_s, lost in looks if lost] == [600]
+
+
+@pytest.mark.parametrize("broken_by", ["a message that waits", "our own pause", "the record"])
+def test_what_breaks_the_wait_for_a_record_starts_it_anew(broken_by: str) -> None:
+    watch = RecordWatch()
+    for now_s in range(0, 600, 5):
+        assert watch.observe(float(now_s), frozenset({7}), is_empty=True) == ()
+    begun_s = 5000 if broken_by == "our own pause" else 600
+    named = frozenset[int]() if broken_by == "the record" else frozenset({7})
+    assert watch.observe(begun_s, named, is_empty=broken_by != "a message that waits") == ()
+    assert watch.observe(begun_s + 5, frozenset({7}), is_empty=True) == ()
