@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -75,10 +76,11 @@ class Flower:
         )
 
     def is_ready(self) -> bool:
-        """Whether it answers its health check."""
+        """Whether it answers to this farm's own login: another farm's Flower may have taken the port."""
         connection = http.client.HTTPConnection(HOST, self.ports.kept(self.name) or 0, timeout=1.0)
+        login = b64encode(f"{USER}:{self.credentials.flower}".encode()).decode("ascii")
         try:
-            connection.request("GET", "/healthcheck")
+            connection.request("GET", "/api/tasks?limit=1", headers={"Authorization": f"Basic {login}"})
             return connection.getresponse().status == http.HTTPStatus.OK
         except (OSError, http.client.HTTPException):
             return False

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Farm:
 
     home: Path
     results: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -46,7 +47,7 @@ class Farm:
         )
 
     def start(self, module: str, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(module, *arguments),
             env=self.environment,
             cwd=self.results,
@@ -55,6 +56,8 @@ class Farm:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
 
     @property
     def address(self) -> dict[str, Any]:
@@ -89,6 +92,9 @@ def farm() -> Iterator[Farm]:
     folder = Path(tempfile.mkdtemp(prefix="bv3-e2e-"))
     made = Farm(home=folder / "home", results=folder)
     yield made
+    for process in made.started:
+        process.kill()
+        process.communicate()
     if made.home.exists():
         made.run("infra.cli", "down", "--force")
     left = [process.cmdline() for process in made.processes()]

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -20,7 +21,8 @@ EXCLUDED = {"gmail", "substack", "tiktok"}
 
 def watch_queue(url: str, seen: list[str], stop: threading.Event) -> None:
     """The keys that commands touch, as Redis itself reports them."""
-    with redis.Redis.from_url(url) as client, client.monitor() as monitor:
+    # the server ends with the farm, and our connection with it
+    with suppress(redis.ConnectionError), redis.Redis.from_url(url) as client, client.monitor() as monitor:
         for command in monitor.listen():
             seen.append(command["command"])
             if stop.is_set():
