@@ -14,7 +14,7 @@ from broker.codec import clean_text
 from broker.types import BoxEvent, EvidenceRef, ParentOutcome, Phase, plan_prompt
 from workers.audit import AuditTarget, choose_cards, read_cards, take_screenshot
 from workers.cleaning import Leftovers, NotCleanError, clean_up, find_leftovers
-from workers.client.errors import ProductError
+from workers.client.errors import BackendAwayError, BackendRefusedError, ProductError
 from workers.client.product import ProductClient
 from workers.client.session import SessionEnd, SessionSocket, wait_for_end
 from workers.evidence import EvidenceStore
@@ -66,6 +66,8 @@ class Trail:
     launched_s: float = 0.0
     ended_s: float = 0.0
     session_id: str = ""
+    # the prompt may be with the product, so its end is waited for
+    may_run: bool = False
     end: SessionEnd | None = None
     socket: SessionSocket | None = field(default=None)
 
@@ -105,7 +107,15 @@ def launch(bench: Bench, notes: Notes, trail: Trail) -> None:
     trail.socket = SessionSocket(bench.product.address, trail.session_id)
     # before the message, so that no event of it is missed
     trail.socket.open()
-    bench.product.send_message(trail.session_id, notes.prompt)
+    try:
+        trail.may_run = True
+        bench.product.send_message(trail.session_id, notes.prompt)
+    except BackendRefusedError:
+        trail.may_run = False
+        raise
+    except BackendAwayError as error:
+        trail.may_run = error.may_have_arrived
+        raise
 
 
 def wait(bench: Bench, notes: Notes, trail: Trail) -> None:

@@ -112,13 +112,13 @@ class Runner:
         trail = trail or steps.mark_files(self.bench)
         if not notes.has_failed(Phase.RESET):
             self._try(Phase.LAUNCH, notes, clock, lambda: steps.launch(self.bench, notes, trail))
-        if trail.session_id:
+        if trail.may_run:
             self._observe(notes, trail, clock)
         self._try(Phase.CAPTURE, notes, clock, lambda: steps.capture(self.bench, notes, trail))
         self._try(Phase.TEARDOWN, notes, clock, lambda: steps.teardown(self.bench, notes, trail))
 
     def _observe(self, notes: Notes, trail: Trail, clock: _Clock) -> None:
-        # A launch that failed halfway is waited for all the same: the message may have arrived.
+        # A launch that failed halfway is waited for all the same when the message may have arrived.
         self._try(Phase.WAIT, notes, clock, lambda: steps.wait(self.bench, notes, trail))
         self._try(Phase.AUDIT, notes, clock, lambda: steps.audit(self.bench, notes, trail))
 

@@ -16,7 +16,11 @@ class ProductError(Bv3Error):
 
 
 class BackendAwayError(ProductError):
-    """The backend gave no answer in time."""
+    """The backend gave no answer in time; `may_have_arrived` is False when the request surely never reached it."""
+
+    def __init__(self, message: str, *, may_have_arrived: bool) -> None:
+        super().__init__(message)
+        self.may_have_arrived = may_have_arrived
 
 
 class BackendRefusedError(ProductError):

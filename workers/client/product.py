@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -70,6 +70,14 @@ class ProductClient:
     def close(self) -> None:
         """The connections are closed."""
         self._http.close()
+
+    def __enter__(self) -> Self:
+        """The client itself; its connections are closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """See `close`."""
+        self.close()
 
     def launch(self, name: str) -> str:
         """A new session's id. It says that it runs, although nothing runs yet."""
@@ -185,7 +193,10 @@ class ProductClient:
         try:
             answer = self._http.request(method, path, json=body, timeout=timeout_s)
         except httpx.HTTPError as error:
-            raise BackendAwayError(f"{method} {path}: {type(error).__name__}: {error}") from error
+            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise BackendAwayError(
+                f"{method} {path}: {type(error).__name__}: {error}", may_have_arrived=not never_sent
+            ) from error
         if not answer.is_success:
             message = f"{method} {path}: HTTP {answer.status_code}: {answer.text[:200]}"
             raise BackendRefusedError(message, status=answer.status_code)

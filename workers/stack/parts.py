@@ -91,7 +91,7 @@ class PartsTable:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, MARK: str(self._book.folder)},
+                env={**_clean_environment(), MARK: str(self._book.folder)},
                 pass_fds=[lock_fd] if lock_fd >= 0 else [],
                 start_new_session=True,
                 cwd=_REPOSITORY,
@@ -106,6 +106,11 @@ class PartsTable:
     def start(self, name: str) -> None:
         """The part has been started; whether it is healthy is for its driver to find out."""
         self._call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
+
+    @property
+    def is_open(self) -> bool:
+        """Whether supervisord was started and not yet closed."""
+        return self._daemon is not None
 
     def is_alive(self) -> bool:
         """Whether supervisord itself lives."""
@@ -201,6 +206,11 @@ class PartsTable:
                 return getattr(proxy.supervisor, method)(*arguments)
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
             raise StackError(f"supervisord did not {method}: {error}") from error
+
+
+def _clean_environment() -> dict[str, str]:
+    """The environment without bv3's own variables: the stack renders pages that nobody here has written."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("BV3_")}
 
 
 def _choose_socket(folder: Path) -> Path:

@@ -19,6 +19,7 @@ from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.client.errors import ProductError
 from workers.client.product import ProductAddress, ProductClient
+from workers.preflight import probe_renderer
 from workers.processes import ProcessBook, find_survivors, kill_group
 from workers.stack.driver import facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
@@ -87,6 +88,8 @@ class ReferenceDriver:
     def stop(self) -> None:
         """Nothing of the stack is left: its processes are gone and its ports are free."""
         facts_path(self._box).unlink(missing_ok=True)
+        if not self._table.is_open:
+            return
         self._table.close()
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while left := self._list_left():
@@ -172,12 +175,13 @@ class ReferenceDriver:
 
     def _pin_dashboard(self) -> str:
         """The id of the one dashboard, which holds the audit card and nothing else now."""
-        found = self._product("").list_dashboards()
+        with self._product("") as product:
+            found = product.list_dashboards()
         if len(found) != 1:
             raise StackError(f"a fresh data root has {len(found)} dashboards instead of one")
-        product = self._product(found[0])
-        cards = {AUDIT_CARD: _describe_audit_card(found[0])}
-        product.write_layout({**product.read_layout(), "browser_cards": cards})
+        with self._product(found[0]) as product:
+            cards = {AUDIT_CARD: _describe_audit_card(found[0])}
+            product.write_layout({**product.read_layout(), "browser_cards": cards})
         return found[0]
 
     def _collect_facts(self, dashboard_id: str, *, revision: str) -> StackFacts:
@@ -220,16 +224,15 @@ class ReferenceDriver:
 
     def _backend_answers(self) -> bool:
         try:
-            self._product("").list_dashboards()
+            with self._product("") as product:
+                product.list_dashboards()
         except (ProductError, OSError):
             return False
         return True
 
     def _audit_card_answers(self, facts: StackFacts) -> bool:
-        try:
-            return self._product(facts.dashboard_id).evaluate(AUDIT_CARD, "1 + 1", timeout_s=5.0) == "2"
-        except ProductError:
-            return False
+        with self._product(facts.dashboard_id) as product:
+            return probe_renderer(product, AUDIT_CARD).answered
 
     def _list_left(self) -> list[str]:
         ports = self._box.ports

@@ -116,6 +116,32 @@ def test_second_supervisor_is_refused_by_name_and_the_first_works_on(farm: Any, 
     assert record.errors == ()
 
 
+def test_phases_are_shown_as_progress_of_the_task(farm: Any, box: Any) -> None:
+    shown: list[dict[str, Any]] = []
+    app = make_app(farm.broker_url)
+    with app.connection_for_read() as line:
+        receiver = app.events.Receiver(line, handlers={"task-progress": shown.append})
+        events = receiver.itercapture(limit=None, timeout=30, wakeup=False)
+        next(events)  # the worker's heartbeat: we hear
+        sweep = farm.add_sweep("x")
+        while not shown or shown[-1]["result"] != Phase.TEARDOWN:
+            next(events)
+    assert [event["result"] for event in shown] == [phase for phase in Phase if phase is not Phase.START]
+    assert {event["uuid"] for event in shown} == {f"{sweep}.x#1.d1"}
+    box.wait_until(lambda: len(farm.records_of(sweep)) == 1, "the record")
+
+
+def test_backend_that_dies_in_mid_run_is_in_the_record_and_ends_the_run_soon(farm: Any, box: Any) -> None:
+    sweep = farm.add_sweep("x")
+    wait_for_phase(farm, box, sweep, "wait")
+    os.kill(box.find_part("backend").pid, signal.SIGKILL)
+    box.wait_until(lambda: len(farm.records_of(sweep)) == 1, "the record", 40)
+    [record] = farm.records_of(sweep)
+    assert ("part_restarted", "backend") in {(event.kind, event.facts.get("part")) for event in record.events}
+    assert not record.budget_used
+    assert record.parent.status in {"stopped", "gone"}
+
+
 def test_backend_that_dies_between_runs_is_back_for_the_next(farm: Any, box: Any) -> None:
     os.kill(box.find_part("backend").pid, signal.SIGKILL)
     [record] = run_sweep(farm, box, "x")
