@@ -14,12 +14,11 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.app import make_app
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, StackError
-from broker.publish import Publisher
 from broker.ready import tell_ready
 from broker.settings import Manifest
 from broker.store.box_client import BeatAnswer, BoxClient
@@ -34,6 +33,9 @@ from workers.stack.driver import StackDriver, make_driver
 from workers.uplink import Uplink
 from workers.worker_process import WorkerProcess
 from workers.workplace import evidence_store, journal_path
+
+if TYPE_CHECKING:
+    from broker.publish import Publisher
 
 log = structlog.get_logger(__name__)
 
@@ -82,9 +84,8 @@ class Supervisor:
             # one for the main thread, one for the beat's
             journal, self._beat_journal = Journal(journal_path(box)), Journal(journal_path(box))
             held.callback(journal.close)
-            publisher = Publisher(app=make_app(box.broker_url.get_secret_value(), box=box.name))
             evidence = evidence_store(box)
-            self._uplink = Uplink(box.name, journal_path(box), evidence, publisher)
+            self._uplink = Uplink(box.name, journal_path(box), evidence, self._make_publisher)
             self._pulse = Pulse(client, token, self._look, self._hear)
             self._crew = Crew(
                 journal,
@@ -231,6 +232,12 @@ class Supervisor:
         # An attempt that three beats in a row don't name is lost. No worker consumes at such a moment, so that
         # none can be starting just now, and the farm need not wait for three ordinary beats.
         self._pulse.beat_now(times=3)
+
+    def _make_publisher(self) -> Publisher:
+        from broker.app import make_app  # noqa: PLC0415  # a second that only the uplink's thread waits for
+        from broker.publish import Publisher  # noqa: PLC0415
+
+        return Publisher(app=make_app(self._box.broker_url.get_secret_value(), box=self._box.name))
 
     def _describe(self) -> dict[str, str]:
         box = self._box

@@ -20,12 +20,9 @@ from broker.errors import CodecError
 from broker.log import configure_log
 from broker.queues import RUN
 from broker.types import RunOrder
+from workers.worker_process import BOX_FILE, LIFELINE, NEWS, TOKEN
 from workers.workplace import Workplace, open_workplace
 
-BOX_FILE = "BV3_BOX_FILE"
-TOKEN = "BV3_BOX_TOKEN"  # noqa: S105  # the variable's name
-LIFELINE = "BV3_BOX_LIFELINE"
-NEWS = "BV3_BOX_NEWS"
 TICK_S = 5.0
 
 log = structlog.get_logger(__name__)

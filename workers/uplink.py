@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
 from broker.errors import BrokerError
-from broker.publish import Publisher
 from broker.store.box_client import BeatAnswer
 from workers.evidence import EvidenceStore
 from workers.journal import Journal, KeptRecord
 from workers.outbox import Outbox
+
+if TYPE_CHECKING:
+    from broker.publish import Publisher
 
 log = structlog.get_logger(__name__)
 _RETRY_S = 2.0
@@ -23,11 +26,14 @@ _RETRY_S = 2.0
 class Uplink:
     """Publishes what the journal keeps until the farm has stored it."""
 
-    def __init__(self, box: str, journal_file: Path, evidence: EvidenceStore, publisher: Publisher) -> None:
+    def __init__(
+        self, box: str, journal_file: Path, evidence: EvidenceStore, make_publisher: Callable[[], Publisher]
+    ) -> None:
         self._box = box
         self._journal_file = journal_file
         self._evidence = evidence
-        self._publisher = publisher
+        # on the thread: Celery takes a second to import, and the worker's start must not wait for it
+        self._make_publisher = make_publisher
         self._outbox = Outbox()
         self._guard = threading.Lock()
         self._woken = threading.Event()
@@ -62,12 +68,12 @@ class Uplink:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        journal = Journal(self._journal_file)
+        journal, publisher = Journal(self._journal_file), self._make_publisher()
         while not self._ending_soon.is_set():
             self._woken.wait()
             self._woken.clear()
             try:
-                self._send_due(journal)
+                self._send_due(journal, publisher)
             except BrokerError as error:
                 log.warning("records wait", cause=error.message)
                 with self._guard:
@@ -79,25 +85,25 @@ class Uplink:
                 log.exception("bug in the uplink")
         journal.close()
 
-    def _send_due(self, journal: Journal) -> None:
+    def _send_due(self, journal: Journal, publisher: Publisher) -> None:
         kept = journal.list_kept()
         with self._guard:
             now_s = time.monotonic()
             missing = self._outbox.choose_missing(kept, now_s)
             due = self._outbox.choose_due(kept, now_s)
         for record, hashes in missing:
-            self._send_evidence(record, hashes)
+            self._send_evidence(publisher, record, hashes)
         for record in due:
             # Ahead of the record: it is stored only when every hash it names is there.
-            self._send_evidence(record, record.evidence)
-            self._publisher.send_record(self._box, record.attempt, record.record)
+            self._send_evidence(publisher, record, record.evidence)
+            publisher.send_record(self._box, record.attempt, record.record)
             with self._guard:
                 self._outbox.mark_sent(record, time.monotonic())
 
-    def _send_evidence(self, record: KeptRecord, hashes: Iterable[str]) -> None:
+    def _send_evidence(self, publisher: Publisher, record: KeptRecord, hashes: Iterable[str]) -> None:
         for sha256 in hashes:
             data = self._evidence.read(record.attempt, sha256)
             if data is None:
                 log.warning("evidence is gone", sha256=sha256, attempt=record.attempt)
                 continue
-            self._publisher.send_evidence(self._box, sha256, data)
+            publisher.send_evidence(self._box, sha256, data)
