@@ -52,8 +52,9 @@ def bring_up(home: FarmHome, wish: Orders, say: Say) -> dict[str, Any]:
     files = prepare_home(home)
     deadline_s = time.monotonic() + _START_LIMIT_S
     while True:
-        number = _join(files, wish)
-        address = _follow_start(files, number, StepReader(say=say, skip=number is None), deadline_s)
+        joined = _join(files, wish)
+        steps = StepReader(say=say, skip=not joined.began)
+        address = _follow_start(files, joined.number, steps, deadline_s)
         if address is not None:
             _check_wish(files, wish, address)
             if address["repository"] != str(REPOSITORY):
@@ -62,12 +63,19 @@ def bring_up(home: FarmHome, wish: Orders, say: Say) -> dict[str, Any]:
         # It was stopping when we came, and has stopped: start one anew.
 
 
-def _join(files: FarmFiles, wish: Orders) -> int | None:
-    """The number of our order; None when the farm is stopping."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    # The number of our order; None when the farm is stopping and takes none.
+    number: int | None
+    # Whether the keeper is one that we have started.
+    began: bool = False
+
+
+def _join(files: FarmFiles, wish: Orders) -> _Joined:
     with hold_gate(files.home):
         kept = is_kept(files)
         if kept and _phase(files) in (Phase.STOPPING, Phase.STOPPED, Phase.FAILED):
-            return None
+            return _Joined(number=None)
         before = read_orders(files.orders)
         if not kept and not ProcessTable(path=files.processes).living():
             # Nothing of an earlier farm runs (a reboot, say): what was ordered of it is void.
@@ -76,7 +84,7 @@ def _join(files: FarmFiles, wish: Orders) -> int | None:
         write_orders(files.orders, orders)
         if not kept:
             start_keeper(files)
-        return orders.number
+        return _Joined(number=orders.number, began=not kept)
 
 
 def start_keeper(files: FarmFiles, *options: str) -> None:

@@ -92,7 +92,9 @@ class Farm:
         return any(other.is_alive and names.intersection(other.needs) for other in self._processes())
 
     def _report(self, part: Part | Schema) -> None:
-        if part.state is PartState.READY:
+        if part.state is PartState.READY and isinstance(part, Part) and part.is_adopted:
+            self.say(f"{part.name} goes on")
+        elif part.state is PartState.READY:
             self.say(f"{part.name} ready {part.ready_after_s or 0.0:.1f} s")
         elif part.state in (PartState.RESTING, PartState.FAILED) and part.failure is not None:
             self.say(f"{part.name} {part.state}: {part.failure.message}")

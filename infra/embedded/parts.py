@@ -47,6 +47,8 @@ class Part:
     restarts: int = 0
     failure: Failure | None = None
     has_served: bool = False
+    # Whether an earlier keeper started the process that runs now.
+    is_adopted: bool = False
     ready_after_s: float | None = None
     # On the monotonic clock.
     _due_s: float = 0.0
@@ -72,6 +74,7 @@ class Part:
         """The process that an earlier keeper started is this part's."""
         self.child = child
         self.has_served = True
+        self.is_adopted = True
         self._begun_s = time.monotonic() - max(0.0, time.time() - child.since)
         self.state = PartState.STARTING
 
@@ -106,6 +109,7 @@ class Part:
         except OSError as error:
             self._fail(Failure(message=f"{self.name} can't be started: {error}"))
         else:
+            self.is_adopted = False
             self._begun_s = time.monotonic()
             self.state = PartState.STARTING
 

@@ -24,7 +24,7 @@ from infra.embedded.credentials import Credentials
 from infra.embedded.documents import read_document, write_document
 from infra.embedded.files import SPACE_NEEDED_AGAIN_BYTES, SPACE_NEEDED_BYTES, FarmFiles, check_space
 from infra.embedded.ports import HOST, PortBook
-from infra.embedded.processes import Account, Launch, identify
+from infra.embedded.processes import MARK, Account, Launch, identify
 from infra.embedded.services import plain_environment
 
 # The farm's own role: it may make the boxes' logins; nobody is superuser over the network.
@@ -90,7 +90,8 @@ class Postgres:
         else:
             installation = copy_programs(installation)
             folder = self._folder_outside(account)
-        cluster = Cluster(folder=folder / "data", bin=installation.bin, account=account)
+        mark = f"{self.credentials.farm_id}/{self.name}"
+        cluster = Cluster(folder=folder / "data", bin=installation.bin, account=account, mark=mark)
         cluster.build(self.credentials.postgres)
         cluster.configure(_CONFIGURATION.format(host=HOST, port=port))
         cluster.void_stale_lock()
@@ -210,15 +211,18 @@ class Cluster:
     folder: Path
     bin: Path
     account: Account | None
+    # By which a left-over initdb is found and ended.
+    mark: str
 
     def build(self, password: str) -> None:
         """The cluster is there with our role and database in it; built beside and renamed when whole."""
         if (self.folder / "PG_VERSION").exists():
             self._check_version()
             return
-        beside = self.folder.with_name("data.new")
-        shutil.rmtree(beside, ignore_errors=True)  # an interrupted initdb leaves half a cluster
-        beside.mkdir(mode=0o700)
+        for half in self.folder.parent.glob("data.new-*"):  # what an interrupted initdb left
+            shutil.rmtree(half, ignore_errors=True)
+        # A name of its own: an initdb whose keeper was killed may still be at work on another.
+        beside = Path(tempfile.mkdtemp(prefix="data.new-", dir=self.folder.parent))
         self._own(beside)
         self._run(
             "initdb", "--pgdata", str(beside), "--username=postgres", "--auth=reject",
@@ -282,7 +286,7 @@ class Cluster:
             errors="replace",
             check=False,
             cwd="/",
-            env=plain_environment(),
+            env={**plain_environment(), MARK: self.mark},
             user=self.account.uid if self.account else None,
             group=self.account.gid if self.account else None,
             extra_groups=[] if self.account else None,

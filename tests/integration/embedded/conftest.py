@@ -168,7 +168,7 @@ class FarmUnderTest:
                 self.home / "farm" / "postgres",
                 outside_folder(self.home, load_credentials(credentials).farm_id),
             )
-            return any((folder / "data.new" / "PG_VERSION").exists() for folder in folders)
+            return any(list(folder.glob("data.new-*/PG_VERSION")) for folder in folders)
 
         wait_for(has_begun)
 
