@@ -133,8 +133,11 @@ def audit(bench: Bench, notes: Notes, trail: Trail) -> None:
     notes.children = bench.product.list_children(trail.session_id)
     spawners = frozenset({trail.session_id, *(child.session_id for child in notes.children)})
     notes.cards = choose_cards(bench.product.list_cards(), spawners)
-    ended = sum(child.status != RUNNING for child in notes.children)
-    target = AuditTarget(payload=notes.answer.payload, cards=notes.cards, after_dispatch=ended, ended_s=trail.ended_s)
+    # One that still runs has moved the page on as surely as one that has ended.
+    dispatches = len(notes.children)
+    target = AuditTarget(
+        payload=notes.answer.payload, cards=notes.cards, after_dispatch=dispatches, ended_s=trail.ended_s
+    )
     notes.reads = read_cards(bench.product, target)
     for card in notes.cards:
         picture = take_screenshot(bench.product, card, deadline_s=target.deadline_s)
@@ -148,6 +151,8 @@ def capture(bench: Bench, notes: Notes, trail: Trail) -> None:
     try:
         notes.log, data = cut_slice(trail.log)
         keep_evidence(bench, notes, "log", data, "text/plain")
+        if notes.log.torn:
+            notes.fail(Phase.CAPTURE, "harness", f"the log was replaced, or too long: {len(data)} bytes are kept")
     except OSError as error:
         notes.fail(Phase.CAPTURE, "harness", f"the backend's log can't be read: {error}")
     notes.events += list_events(bench, trail)

@@ -90,7 +90,11 @@ class FarmDoor:
         while True:
             answered: Future[T] = self._thread.submit(call)
             try:
-                return answered.result()
+                return answered.result(timeout=max(_RETRY_S, deadline_s - time.monotonic()))
+            except TimeoutError as error:
+                # A PostgreSQL that has stopped answers nothing and breaks no connection.
+                answered.cancel()
+                raise DatabaseError(f"PostgreSQL did not answer within {patience_s:.0f} s") from error
             except DatabaseError:
                 if time.monotonic() > deadline_s:
                     raise

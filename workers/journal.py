@@ -192,10 +192,9 @@ class Journal:
         return rows[0] if rows else None
 
     def list_open(self) -> tuple[int, ...]:
-        """Attempts that are ours and that the farm does not know to be finished."""
+        """Attempts that are ours: they run, or their record is not stored yet."""
         return tuple(
-            entry.attempt
-            for entry in self._entries("where state in ('started', 'launching', 'recorded') and told = 0", ())
+            entry.attempt for entry in self._entries("where state in ('started', 'launching', 'recorded')", ())
         )
 
     def list_untold(self) -> tuple[int, ...]:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from broker.types import LogSlice
 
+# More than any run prints; the farm refuses evidence that is several times as large.
+LIMIT_BYTES = 64 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMark:
@@ -27,11 +30,12 @@ def mark_end(path: Path) -> FileMark:
     return FileMark(path=path, inode=status.st_ino, offset=status.st_size)
 
 
-def cut_slice(start: FileMark) -> tuple[LogSlice, bytes]:
+def cut_slice(start: FileMark, *, limit_bytes: int = LIMIT_BYTES) -> tuple[LogSlice, bytes]:
     """What was written since `start`, with its place and hash.
 
     When the file was replaced or shortened meanwhile the slice is `torn`: it is all that the present file
-    holds, and what the old one held after `start` is lost. Raises OSError when there is no file.
+    holds, and what the old one held after `start` is lost. It is torn, too, when more was written than
+    `limit_bytes`: it is the beginning then. Raises OSError when there is no file.
     """
     with start.path.open("rb") as file:
         status_before = mark_end(start.path)
@@ -39,13 +43,14 @@ def cut_slice(start: FileMark) -> tuple[LogSlice, bytes]:
         offset = 0 if is_torn else start.offset
         file.seek(offset)
         # up to the end as it was when we looked: a line that is being written stays out
-        data = file.read(status_before.offset - offset)
+        written = status_before.offset - offset
+        data = file.read(min(written, limit_bytes))
     cut = LogSlice(
         path=str(start.path),
         inode=status_before.inode,
         start=offset,
         end=offset + len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        torn=is_torn,
+        torn=is_torn or len(data) < written,
     )
     return cut, data

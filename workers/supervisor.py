@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0
 SAVE_TIMEOUT_S = 15.0
+ANSWER_TIMEOUT_S = 5.0
 SAVE_TIMEOUT_AT_ONCE_S = 3.0
 
 
@@ -237,7 +238,9 @@ class Supervisor:
         from broker.app import make_app  # noqa: PLC0415  # a second that only the uplink's thread waits for
         from broker.publish import Publisher  # noqa: PLC0415
 
-        return Publisher(app=make_app(self._box.broker_url.get_secret_value(), box=self._box.name))
+        # a Redis that has stopped without closing its connections must not hold the records for ever
+        address = self._box.broker_url.get_secret_value()
+        return Publisher(app=make_app(address, box=self._box.name, answer_timeout_s=ANSWER_TIMEOUT_S))
 
     def _describe(self) -> dict[str, str]:
         box = self._box

@@ -63,9 +63,21 @@ def run_order(task: Any, plain: dict[str, Any]) -> None:
             _workplace.work(order, show_progress=_progress_of(task))
         except Exception:
             log.exception("bug outside the phases")
-            tell_supervisor("idle")
+            _give_up_run(_workplace)
         finally:
             structlog.contextvars.unbind_contextvars("attempt")
+
+
+def _give_up_run(workplace: Workplace | None) -> None:
+    """The run that was under way is settled before the next one begins, or this worker ends."""
+    try:
+        if workplace is not None:
+            workplace.settle()
+    except Exception:
+        # A journal that can't be written: the supervisor settles it, and starts another worker with back-off.
+        log.exception("the journal can't be settled")
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    tell_supervisor("idle")
 
 
 def _progress_of(task: Any) -> Any:

@@ -62,6 +62,7 @@ class Workplace:
     """One worker process at work."""
 
     box: BoxFile
+    journal: Journal
     runner_for: Callable[[Callable[[str], None]], Runner]
     tell_supervisor: Callable[[str], None]
     # Redis may hang; who watches in Flower must not slow a run.
@@ -79,6 +80,12 @@ class Workplace:
         if refusal is not None:
             self._wait_until_fit(runner.bench.preflight, refusal)
         self.tell_supervisor("idle")
+
+    def settle(self) -> None:
+        """No run is open in the journal; the supervisor hears of each that was. Only while none runs."""
+        for entry in self.journal.settle():
+            log.warning("died", run=entry.name, attempt=entry.attempt)
+            self.tell_supervisor(f"died {entry.attempt}")
 
     def _wait_until_fit(self, preflight: Preflight, refusal: Refusal) -> None:
         said = ""
@@ -111,10 +118,6 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
     facts = read_facts(facts_path(box))
     preflight = make_preflight(box, facts)
     journal = Journal(journal_path(box))
-    # Concurrency is 1, and this process has just begun: whatever is open was another's, who is dead.
-    for entry in journal.settle():
-        log.warning("died", run=entry.name, attempt=entry.attempt)
-        tell_supervisor(f"died {entry.attempt}")
     client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}-worker")
     bench = Bench(preflight=preflight, journal=journal, evidence=evidence_store(box))
     farm = FarmDoor(client, UUID(token))
@@ -135,12 +138,16 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
             make_nonce=lambda: secrets.token_hex(16),
         )
 
-    return Workplace(
+    workplace = Workplace(
         box=box,
+        journal=journal,
         runner_for=runner_for,
         tell_supervisor=tell_supervisor,
         flower=ThreadPoolExecutor(max_workers=1, thread_name_prefix="flower"),
     )
+    # Concurrency is 1, and this process has just begun: whatever is open was another's, who is dead.
+    workplace.settle()
+    return workplace
 
 
 def read_versions() -> dict[str, str]:

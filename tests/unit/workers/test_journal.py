@@ -32,12 +32,14 @@ def test_a_run_moves_from_intent_to_acknowledged(journal: Journal) -> None:
     assert journal.read_running() is None
     assert journal.list_untold() == journal.list_open() == (7,)
     journal.mark_told(7)
-    assert journal.list_open() == ()
+    assert journal.list_untold() == ()
+    assert journal.list_open() == (7,)
     [kept] = journal.list_kept()
     assert (kept.record, kept.evidence, kept.told) == (b"{}", ("aa", "bb"), True)
     assert journal.list_unacknowledged() == (sha256,)
     assert journal.acknowledge(sha256) == 7
     assert journal.list_unacknowledged() == ()
+    assert journal.list_open() == ()
     assert journal.acknowledge(sha256) is None
 
 

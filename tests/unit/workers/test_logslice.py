@@ -64,3 +64,14 @@ def test_cutting_a_huge_log_costs_what_its_end_costs(tmp_path: Path) -> None:
         file.write(b"end\n")
     assert cut_slice(mark)[1] == b"end\n"
     assert time.monotonic() - begun_s < 1.0
+
+
+def test_slice_beyond_the_limit_is_its_beginning_and_torn(tmp_path: Path) -> None:
+    log = tmp_path / "backend.log"
+    log.write_bytes(b"before\n")
+    mark = mark_end(log)
+    with log.open("ab") as file:
+        file.write(b"0123456789")
+    cut, data = cut_slice(mark, limit_bytes=4)
+    assert (data, cut.start, cut.end, cut.torn) == (b"0123", 7, 11, True)
+    assert not cut_slice(mark, limit_bytes=10)[0].torn
