@@ -45,11 +45,17 @@ def work() -> int:
 @click.argument("sweep")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/scorecard-json.md).")
 @click.option("--gate", is_flag=True, help="Exit 1 when a criterion fails.")
-def scorecard(sweep: str, as_json: bool, gate: bool) -> int:  # noqa: FBT001 - click
+@click.option(
+    "--rows",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the rows that it counts too, as export does.",
+)
+def scorecard(sweep: str, as_json: bool, gate: bool, rows: Path | None) -> int:  # noqa: FBT001 - click
     """Print the nine criteria of SWEEP: an id, a unique beginning of one, or `last`."""
     from grader import commands
 
-    return commands.show_scorecard(sweep, as_json=as_json, gate=gate)
+    return commands.show_scorecard(sweep, as_json=as_json, gate=gate, rows_file=rows)
 
 
 @main_group.command()

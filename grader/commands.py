@@ -21,17 +21,18 @@ from broker.store import grading
 from broker.store.engine import begin
 from broker.store.sweeps import find_sweep
 from grader.criteria import Mark
-from grader.export import export_row, write_export
+from grader.export import artifact_path, export_row, write_export
 from grader.facts import AttemptRow
 from grader.farm import join_store
 from grader.markers import load_catalogue
 from grader.reading import read_attempts, read_sweep
 from grader.render import render_attempt, render_scorecard, write_lines
-from grader.scorecard import build_scorecard, to_json
+from grader.scorecard import Scorecard, build_scorecard, to_json
 from grader.storing import grade_pending
 
 _RUN = re.compile(r"(?P<site>[^#]+)#(?P<trial>\d{1,9})")
 _PLAIN_WIDTH = 120
+_RESULTS = Path("results")
 
 
 def work() -> NoReturn:
@@ -48,18 +49,36 @@ def work() -> NoReturn:
     os.execve(command[0], command, environment)  # noqa: S606 - arguments are a list; no shell is wanted
 
 
-def show_scorecard(reference: str, *, as_json: bool, gate: bool) -> int:
-    """Prints the sweep's scorecard; with `gate` 1 when a criterion failed."""
-    with join_store() as engine, begin(engine) as connection:
-        sweep = find_sweep(connection, reference)
-        rows, ungraded = read_attempts(connection, sweep)
-        card = build_scorecard(read_sweep(connection, sweep, ungraded), rows)
+def show_scorecard(reference: str, *, as_json: bool, gate: bool, rows_file: Path | None) -> int:
+    """Prints the sweep's scorecard; with `gate` 1 when a criterion failed.
+
+    `rows_file` then holds the very rows that it counts. Raises UsageError when that can't be written, after
+    the scorecard was printed.
+    """
+    failure: UsageError | None = None
+    with join_store() as engine:
+        with begin(engine) as connection:
+            sweep = find_sweep(connection, reference)
+            rows, ungraded = read_attempts(connection, sweep)
+            card = build_scorecard(read_sweep(connection, sweep, ungraded), rows)
+        if rows_file is not None:
+            try:
+                write_export(rows_file, sweep.id, rows, lambda row: _read_log(engine, row))
+            except UsageError as error:
+                failure = error
+    _print_scorecard(card, as_json=as_json)
+    if failure is not None:
+        sys.stdout.flush()
+        raise failure
+    return EXIT_GATE if gate and any(cell.mark is Mark.FAIL for cell in card.criteria) else EXIT_OK
+
+
+def _print_scorecard(card: Scorecard, *, as_json: bool) -> None:
     if as_json:
         _print_json(to_json(card))
     else:
         width = _width()
         write_lines(render_scorecard(card, width=width, markers=len(load_catalogue().markers)), sys.stdout, width=width)
-    return EXIT_GATE if gate and any(cell.mark is Mark.FAIL for cell in card.criteria) else EXIT_OK
 
 
 def export(reference: str, out: Path | None) -> int:
@@ -68,7 +87,7 @@ def export(reference: str, out: Path | None) -> int:
         with begin(engine) as connection:
             sweep = find_sweep(connection, reference)
             rows, ungraded = read_attempts(connection, sweep)
-        path = out or Path("results") / f"{sweep.id}.jsonl"
+        path = out or _RESULTS / f"{sweep.id}.jsonl"
         count = write_export(path, sweep.id, rows, lambda row: _read_log(engine, row))
     click.echo(f"{path}: {count} rows" + (f", {ungraded} attempts not graded yet" if ungraded else ""))
     return EXIT_OK
@@ -87,7 +106,7 @@ def show_run(reference: str, run: str, *, as_json: bool) -> int:
         sites = ", ".join(sorted({row.site for row in rows})) or "none yet"
         raise UsageError(f"{sweep.id} has no graded attempt of {run}", hint=f"sites with one: {sites}")
     if as_json:
-        _print_json([export_row(sweep.id, row, has_log=row.record_id is not None) | _details(row) for row in found])
+        _print_json([export_row(sweep.id, row, artifact=_exported(sweep.id, row)) | _details(row) for row in found])
     else:
         width = _width()
         lines = [line for row in found for line in render_attempt(sweep.id, row, width=width)]
@@ -101,6 +120,12 @@ def grade_now() -> int:
         done = grade_pending(engine, max_tries=None)
     click.echo(f"graded {done.graded}, failed {done.failed}")
     return EXIT_GATE if done.failed else EXIT_OK
+
+
+def _exported(sweep: str, row: AttemptRow) -> Path | None:
+    """The slice's file where an export has put it without being told otherwise, if it is there."""
+    path = artifact_path(_RESULTS, sweep, row)
+    return path if path.is_file() else None
 
 
 def _details(row: AttemptRow) -> dict[str, object]:
@@ -123,7 +148,8 @@ def _read_log(engine: sa.Engine, row: AttemptRow) -> bytes | None:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns if is_told else _PLAIN_WIDTH
 
 
 def _print_json(value: object) -> None:

@@ -19,6 +19,8 @@ from grader.intervals import Interval
 KNOWN_SUITE = "known"
 _REACH_TARGET = 0.90
 _PRESTAGE_TARGET_MS = 3_000
+# fewer make no interval of a median
+_PRESTAGE_VALUES = 6
 _FLAKE_TARGET = 0.01
 _FLAKE_RUNS = 100
 _FAST_TIERS = frozenset({0, 1})
@@ -252,9 +254,9 @@ def judge_prestage(sweep: SweepFacts, rows: Rows) -> Cell:
         return replace(cell, hint="no tier-0/1 hit was seen")
     if not is_complete(sweep, rows):
         return replace(cell, hint=_progress_hint(sweep, rows))
-    is_met = middle <= _PRESTAGE_TARGET_MS
     if interval is None:
-        return _marked(cell, is_met=is_met, is_proven=False, hint="six values make an interval")
+        return replace(cell, hint=f"{_PRESTAGE_VALUES} values at least: {_PRESTAGE_VALUES - len(times)} more")
+    is_met = middle <= _PRESTAGE_TARGET_MS
     is_proven = interval.high <= _PRESTAGE_TARGET_MS if is_met else interval.low > _PRESTAGE_TARGET_MS
     return _marked(cell, is_met=is_met, is_proven=is_proven)
 

@@ -10,10 +10,10 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from broker.errors import Bv3Error
+from broker.errors import UsageError
 from broker.types import Bucket
 from grader.facts import AttemptRow
 
@@ -49,13 +49,13 @@ COLUMNS = (
 )
 
 
-def artifact_path(sweep: str, row: AttemptRow) -> PurePosixPath:
-    """Where this attempt's slice lies, seen from the folder above `results`."""
-    return PurePosixPath("results", sweep, f"{row.site}_{row.trial}_a{row.attempt_id}.log")
+def artifact_path(folder: Path, sweep: str, row: AttemptRow) -> Path:
+    """Where this attempt's slice lies when the rows are a file in `folder`: relative where that is."""
+    return folder / sweep / f"{row.site}_{row.trial}_a{row.attempt_id}.log"
 
 
-def export_row(sweep: str, row: AttemptRow, *, has_log: bool) -> dict[str, Any]:
-    """The row's columns, in their order."""
+def export_row(sweep: str, row: AttemptRow, *, artifact: Path | None) -> dict[str, Any]:
+    """The row's columns, in their order. `artifact`: the file that holds its slice, as its reader finds it."""
     facts, timing = row.facts, row.facts.timing
     values: dict[str, Any] = {
         "site": row.site,
@@ -73,7 +73,7 @@ def export_row(sweep: str, row: AttemptRow, *, has_log: bool) -> dict[str, Any]:
         "prestage_ms": timing.prestage_ms,
         "task_ms": timing.task_ms,
         "turns": timing.turns,
-        "artifact": str(artifact_path(sweep, row)) if has_log else None,
+        "artifact": None if artifact is None else str(artifact),
         "sweep": sweep,
         "run": row.run_id,
         "attempt": row.attempt_id,
@@ -101,25 +101,25 @@ def write_export(
     rows: Iterable[AttemptRow],
     read_log: Callable[[AttemptRow], bytes | None],
 ) -> int:
-    """`out` holds one line per attempt, `<out without .jsonl>/` their slices; how many rows there are.
+    """`out` holds one line per attempt, `<sweep>/` beside it their slices; how many rows there are.
 
     Slices first, then the rows in one rename: a reader sees a whole file, and no row without its slice.
-    Raises Bv3Error when the folder can't be written.
+    Raises UsageError when the folder can't be written.
     """
     try:
-        folder = out.parent / sweep
-        folder.mkdir(parents=True, exist_ok=True)
+        (out.parent / sweep).mkdir(parents=True, exist_ok=True)
         lines: list[str] = []
         for row in rows:
             log = read_log(row)
-            if log is not None:
-                _replace(folder / artifact_path(sweep, row).name, log)
-            lines.append(json.dumps(export_row(sweep, row, has_log=log is not None), allow_nan=False))
+            artifact = None if log is None else artifact_path(out.parent, sweep, row)
+            if artifact is not None and log is not None:
+                _replace(artifact, log)
+            lines.append(json.dumps(export_row(sweep, row, artifact=artifact), allow_nan=False))
         _replace(out, "".join(f"{line}\n" for line in lines).encode("ascii"))
     except OSError as error:
-        raise Bv3Error(
+        raise UsageError(
             f"can't write {error.filename or out}: {error.strerror}",
-            hint="choose another file: bv3-grade export SWEEP --out FILE",
+            hint=f"write them elsewhere: bv3-grade export {sweep} --out FILE",
         ) from error
     return len(lines)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -19,6 +19,8 @@ from grader.intervals import Interval
 from grader.scorecard import Exclusion, Miss, Scorecard
 
 _NARROWEST = 80
+# from here on a row has a place for the value before bv3
+_WIDE = 100
 _MAX_LISTED = 12
 # times below this are shown in milliseconds
 _SHORT_MS = 100
@@ -51,17 +53,29 @@ def printable(text: str) -> str:
 def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line, ...]:
     """The whole scorecard, no line longer than `width`. `markers`: how many the catalogue holds."""
     lines = (
-        *_header(card, markers),
+        *_header(card, markers, width),
         Line(),
-        *_totals(card),
+        *_totals(card, width),
         Line(),
         *_table(card, width),
         Line(),
-        *_exclusions(card.exclusions),
+        *_exclusions(card.exclusions, width),
         *_listed("misses:", card.misses, width),
         *_listed("infrastructure:", card.spoilt, width),
     )
     return tuple(piece for line in lines for piece in _wrap(line, max(width, _NARROWEST)))
+
+
+def _flow(parts: Iterable[str], width: int, *, gap: int = 3, style: str = "") -> Iterator[Line]:
+    """The parts on as few lines as hold them whole, further lines indented."""
+    text = ""
+    for part in parts:
+        if text and len(text) + gap + len(part) > width:
+            yield Line(text=text, style=style)
+            text = f"   {part}"
+        else:
+            text = f"{text}{' ' * gap}{part}" if text else part
+    yield Line(text=text, style=style)
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:
@@ -84,32 +98,30 @@ def write_lines(lines: Iterable[Line], file: IO[str], *, width: int) -> None:
         console.print(Text(text, style=line.style))
 
 
-def _header(card: Scorecard, markers: int) -> Iterator[Line]:
+def _header(card: Scorecard, markers: int, width: int) -> Iterator[Line]:
     sweep = card.sweep
     revision = ", ".join(card.product_revisions) or "no product seen"
     renderer, lane = ", ".join(card.renderers) or _DASH, ", ".join(card.lanes) or _DASH
-    yield Line(
-        text=f"{sweep.sweep}   {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {revision}, "
-        f"renderer {renderer}, lane {lane}",
-        style="bold",
-    )
+    what = f"{sweep.suite} suite x {sweep.trials}, {sweep.mode}, {revision}"
+    title = f"{sweep.sweep}   {what}, renderer {renderer}, lane {lane}"
+    if len(title) <= width:
+        yield Line(text=title, style="bold")
+    else:
+        yield from _flow((sweep.sweep, what, f"renderer {renderer}, lane {lane}"), width, style="bold")
     versions = ", ".join(map(str, card.grader_versions)) or _DASH
-    times = ""
+    times: tuple[str, ...] = ()
     if sweep.started_at:
         end = f"{sweep.finished_at:%H:%M:%S}" if sweep.finished_at else "now"
-        times = f"   {sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC"
-    yield Line(
-        text=f"{_count(len(card.boxes), 'box', 'boxes')}   grader {versions}   markers {markers}, unverified{times}"
-    )
+        times = (f"{sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC",)
+    boxes = _count(len(card.boxes), "box", "boxes")
+    yield from _flow((boxes, f"grader {versions}", f"markers {markers}, unverified", *times), width)
 
 
-def _totals(card: Scorecard) -> Iterator[Line]:
+def _totals(card: Scorecard, width: int) -> Iterator[Line]:
     sweep, tally = card.sweep, card.tally
-    yield Line(
-        text=f"{_count(sweep.runs, 'run')}, {_count(tally.attempts, 'attempt')} "
-        f"({_count(card.retries.attempts, 'retry', 'retries')})     ok {tally.ok}   product {tally.product}   "
-        f"infra {tally.infra}   not measurable {tally.not_measurable}"
-    )
+    runs = f"{_count(sweep.runs, 'run')}, {_count(tally.attempts, 'attempt')}"
+    families = f"ok {tally.ok}   product {tally.product}   infra {tally.infra}   not measurable {tally.not_measurable}"
+    yield from _flow((f"{runs} ({_count(card.retries.attempts, 'retry', 'retries')})", families), width, gap=5)
     yield Line(
         text=f"preflight refused {_count(sweep.refusals, 'time')}, {sweep.box_minutes_lost:.1f} box-minutes lost"
     )
@@ -125,7 +137,9 @@ def _totals(card: Scorecard) -> Iterator[Line]:
 
 
 def _table(card: Scorecard, width: int) -> Iterator[Line]:
-    yield Line(text=_columns("#", "criterion", "target", "was", "measured", "95% interval", "verdict"), style="dim")
+    is_wide = width >= _WIDE
+    head = ("#", "criterion", "target", "was", "measured", "95% interval", "verdict")
+    yield Line(text=_columns(*head, is_wide=is_wide), style="dim")
     for cell in card.criteria:
         row = _columns(
             str(cell.number),
@@ -135,6 +149,7 @@ def _table(card: Scorecard, width: int) -> Iterator[Line]:
             _measured(cell),
             _interval(cell.interval, cell.unit),
             cell.mark.value,
+            is_wide=is_wide,
         )
         remark = _remark(cell)
         if len(row) + 2 + len(remark) <= width:
@@ -142,16 +157,17 @@ def _table(card: Scorecard, width: int) -> Iterator[Line]:
         else:
             yield Line(text=row, style=_STYLES[cell.mark])
             if remark:
-                yield Line(text=f"   {remark}", style=_STYLES[cell.mark])
+                yield Line(text=f"  {remark}", style=_STYLES[cell.mark])
         for reading in cell.also:
-            counted = _columns("", "", "", "", _rate(reading), _interval(reading.interval, "share"), "")
-            yield Line(text=counted, style="dim")
-            yield Line(text=f"   ^ {reading.label}", style="dim")
+            measured, interval = _rate(reading), _interval(reading.interval, "share")
+            yield Line(text=_columns("", "", "", "", measured, interval, "", is_wide=is_wide), style="dim")
+            yield Line(text=f"  ^ {reading.label}", style="dim")
 
 
-def _columns(*cells: str) -> str:
+def _columns(*cells: str, is_wide: bool) -> str:
     number, name, target, was, measured, interval, mark = cells
-    return f"{number:>1} {name:<23} {target:<11} {was:<5} {measured:<15} {interval:<13} {mark}".rstrip()
+    before = f" {was:<5}" if is_wide else ""
+    return f"{number:>1} {name:<23} {target:<11}{before} {measured:<15} {interval:<13} {mark}".rstrip()
 
 
 def _remark(cell: Cell) -> str:
@@ -204,20 +220,20 @@ def _interval(interval: Interval | None, unit: str) -> str:
     return f"{interval.low * 100:.1f} - {interval.high * 100:.1f}"
 
 
-def _exclusions(exclusions: tuple[Exclusion, ...]) -> Iterator[Line]:
+def _exclusions(exclusions: tuple[Exclusion, ...], width: int) -> Iterator[Line]:
     proven = [one for one in exclusions if one.evidence is Evidence.PROVEN]
     claimed = [one for one in exclusions if one.evidence is not Evidence.PROVEN]
     if proven:
-        yield Line(text=f"not measurable, on evidence bv3 read: {_sites(proven)}")
+        yield from _flow(("not measurable, on evidence bv3 read:", *_sites(proven)), width, gap=1)
     if claimed:
-        yield Line(text=f"not measurable by the product's word alone (UNVERIFIED): {_sites(claimed)}", style="yellow")
+        title = "not measurable by the product's word alone (UNVERIFIED):"
+        yield from _flow((title, *_sites(claimed)), width, gap=1, style="yellow")
 
 
-def _sites(exclusions: Iterable[Exclusion]) -> str:
-    return ", ".join(
-        f"{one.site} {one.attempts} ({_EXCLUSION_WORDS.get(one.rule, one.rule.replace('_', ' '))})"
-        for one in exclusions
-    )
+def _sites(exclusions: Sequence[Exclusion]) -> Iterator[str]:
+    for position, one in enumerate(exclusions, start=1):
+        why = _EXCLUSION_WORDS.get(one.rule, one.rule.replace("_", " "))
+        yield f"{one.site} {one.attempts} ({why}){',' if position < len(exclusions) else ''}"
 
 
 def _listed(title: str, misses: tuple[Miss, ...], width: int) -> Iterator[Line]:

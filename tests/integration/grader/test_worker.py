@@ -104,7 +104,7 @@ def test_what_boxes_send_is_stored_graded_and_told(
         ("gmail", "not_measurable"),
     ]
     for row in rows:
-        assert (tmp_path / row["artifact"]).read_bytes() == log_of(
+        assert Path(row["artifact"]).read_bytes() == log_of(
             row["site"], "declined" if row["site"] == "gmail" else "filled"
         )
     assert rows[0]["total_ms"] == 236

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import Bv3Error
+from broker.errors import UsageError
 from broker.types import Bucket, Claim, Evidence, Seen
 from grader.evidence import Timing
 from grader.export import COLUMNS, write_export
@@ -60,15 +60,20 @@ def test_old_columns_come_first_then_ours(row_of: Row, tmp_path: Path) -> None:
     assert row["finished_at"] is None
 
 
-def test_each_slice_lies_where_its_row_says(row_of: Row, tmp_path: Path) -> None:
-    out = tmp_path / "results" / f"{SWEEP}.jsonl"
+@pytest.mark.parametrize("given", ["results", ".", "../elsewhere", "TMP/else/where"])
+def test_each_slice_lies_where_its_row_says(
+    given: str, row_of: Row, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path = tmp_path_factory.mktemp("above") / "here"
+    tmp_path.mkdir()
+    monkeypatch.chdir(tmp_path)
+    folder = Path(given.replace("TMP", str(tmp_path)))
     rows = [row_of(number) for number in range(3)]
-    write_export(out, SWEEP, rows, lambda row: f"slice of {row.attempt_id}\n".encode())
-    exported = _read(out)
-    assert [(tmp_path / str(row["artifact"])).read_text() for row in exported] == [
-        f"slice of {number}\n" for number in range(3)
-    ]
-    assert all(re.fullmatch(rf"results/{SWEEP}/x_\d+_a\d+\.log", str(row["artifact"])) for row in exported)
+    write_export(folder / f"{SWEEP}.jsonl", SWEEP, rows, lambda row: f"slice of {row.attempt_id}\n".encode())
+    artifacts = [str(row["artifact"]) for row in _read(folder / f"{SWEEP}.jsonl")]
+    assert [Path(artifact).read_text() for artifact in artifacts] == [f"slice of {number}\n" for number in range(3)]
+    beginning = re.escape(f"{folder}/" if given != "." else "")
+    assert all(re.fullmatch(rf"{beginning}{SWEEP}/x_\d+_a\d+\.log", artifact) for artifact in artifacts)
 
 
 def test_an_attempt_without_a_slice_has_a_row_all_the_same(row_of: Row, tmp_path: Path) -> None:
@@ -93,6 +98,6 @@ def test_exporting_again_replaces_the_whole_file(row_of: Row, tmp_path: Path) ->
 
 def test_a_folder_that_is_a_file_is_named_with_a_hint(row_of: Row, tmp_path: Path) -> None:
     (tmp_path / "results").write_text("not a folder")
-    with pytest.raises(Bv3Error, match="can't write") as caught:
+    with pytest.raises(UsageError, match="can't write") as caught:
         write_export(tmp_path / "results" / "a.jsonl", SWEEP, [row_of(1)], lambda _row: b"")
     assert caught.value.hint

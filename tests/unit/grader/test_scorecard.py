@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from grader.render import printable, render_scorecard, write_lines
 from grader.scorecard import build_scorecard, to_json
 
 Row = Callable[..., AttemptRow]
+SCREENS = Path(__file__).parent / "screens"
 SITES = ("x", "linkedin", "reddit", "gmail", "youtube", "instagram", "tiktok", "substack", "twitch")
 
 
@@ -165,6 +167,13 @@ def test_prestage_counts_tier_0_and_1_hits_alone(row_of: Row) -> None:
     assert (cell.value, cell.denominator, cell.mark, cell.proven) == (400, 6, Mark.PASS, True)
 
 
+def test_fewer_than_six_prestage_times_settle_nothing(row_of: Row) -> None:
+    fast = {"timing": Timing(prestage_ms=400, tier=0)}
+    cells = [_cell(5, make_sweep(count), [row_of(number, facts=fast) for number in range(count)]) for count in (1, 5)]
+    assert {(cell.mark, cell.proven, cell.value) for cell in cells} == {(Mark.OPEN, None, 400)}
+    assert [cell.hint for cell in cells] == ["6 values at least: 5 more", "6 values at least: 1 more"]
+
+
 def test_rates_of_two_renderers_are_not_pooled(row_of: Row) -> None:
     rows = [row_of(1), row_of(2, facts={"renderer": "electron"})]
     cell = _cell(1, make_sweep(2), rows)
@@ -233,6 +242,14 @@ def test_the_scorecard_fits_its_columns(row_of: Row, width: int) -> None:
     assert "108 runs, 108 attempts (0 retries)" in text
     assert "70/72  97.2%" in text
     assert "191 more clean runs" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_scorecard_looks_like_this(row_of: Row, width: int) -> None:
+    seen: dict[str, Any] = {"renderer": "playwright", "lane": "stub", "product_revision": "reference-f0b6fb642fca"}
+    rows = [dataclasses.replace(row, facts=dataclasses.replace(row.facts, **seen)) for row in _whole_sweep(row_of)]
+    lines = _text(render_scorecard(build_scorecard(make_sweep(108), rows), width=width, markers=93))
+    assert lines == (SCREENS / f"scorecard-{width}.txt").read_text("utf-8").splitlines()
 
 
 def test_the_scorecard_is_plain_ascii_where_nobody_looks_at_a_terminal(row_of: Row) -> None:
