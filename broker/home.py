@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,11 +67,24 @@ class FarmHome:
 
 
 def default_root() -> Path:
-    """BV3_HOME, else the XDG state folder."""
+    """BV3_HOME, else the XDG state folder; a variable that is empty counts as unset."""
     if named := os.environ.get("BV3_HOME"):
         return Path(named).absolute()
     state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "bv3"
+    # The XDG specification has a relative folder ignored: it would be another one in each working folder.
+    return (Path(state) if state and Path(state).is_absolute() else _user_folder() / ".local" / "state") / "bv3"
+
+
+def _user_folder() -> Path:
+    # Path.home() takes an empty HOME for the root folder.
+    if home := os.environ.get("HOME"):
+        return Path(home).absolute()
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise ServiceError(
+            f"user {os.getuid()} has no home folder", hint="set BV3_HOME to a folder of yours that can be written"
+        ) from error
 
 
 @contextmanager

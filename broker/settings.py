@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from broker.errors import ServiceError, UsageError
@@ -96,12 +97,17 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        lines = [f"BV3_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        lines = [f"BV3_{'.'.join(map(str, e['loc'])).upper()}: {_say_what(e)}" for e in error.errors()]
         raise UsageError("; ".join(lines), hint="unset it, or see docs/reference/settings.md") from error
     if (settings.broker_url is None) != (settings.database_url is None):
         missing = "BV3_BROKER_URL" if settings.broker_url is None else "BV3_DATABASE_URL"
         raise UsageError(f"{missing} is not set, the other address is", hint="set both, or neither")
     return settings
+
+
+def _say_what(error: ErrorDetails) -> str:
+    # pydantic puts "Value error, " before our own words
+    return str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"]
 
 
 def read_address(settings: Settings) -> FarmAddress | None:

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import click
 
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error
+
+# Set by `./bv3`, as it was typed, for the command that it becomes and for all that this one starts.
+LAUNCHED_AS = "BV3_LAUNCHED_AS"
+_OWN_COMMAND = re.compile(r"(?<![\w/.-])bv3-(schedule|box|grade|farm)(?![\w-])")
+
+
+def as_typed(text: str) -> str:
+    """`text` with bv3's own commands as this user can type them: `./bv3 farm` for `bv3-farm`, say."""
+    launcher = os.environ.get(LAUNCHED_AS)
+    return _OWN_COMMAND.sub(lambda found: f"{launcher} {found[1]}", text) if launcher else text
+
+
+class _HelpFormatter(click.HelpFormatter):
+    """Help names commands as this user can type them; replaced before lines are broken at hyphens."""
+
+    def write_text(self, text: str) -> None:
+        """A paragraph."""
+        super().write_text(as_typed(text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str | None]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """A table of options or commands."""
+        super().write_dl([(term, as_typed(text or "")) for term, text in rows], col_max, col_spacing)
+
+
+click.Context.formatter_class = _HelpFormatter
 
 
 @dataclass(slots=True)
@@ -37,9 +65,12 @@ def run_command(group: click.Group, arguments: Sequence[str], *, name: str) -> i
     """The command's exit code; its errors are on stderr, said once, by whoever knew first."""
     wanted = Wanted()
     try:
-        code = group.main(list(arguments), prog_name=name, standalone_mode=False, obj=wanted)
+        code = group.main(list(arguments), prog_name=as_typed(name), standalone_mode=False, obj=wanted)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return EXIT_USAGE
+    except click.exceptions.NoSuchCommand as error:
+        print_error(f"there is no command {error.command_name!r}", hint=_name_commands(error))
         return EXIT_USAGE
     except click.ClickException as error:
         print_error(error.format_message())
@@ -56,8 +87,16 @@ def run_command(group: click.Group, arguments: Sequence[str], *, name: str) -> i
     return int(code or EXIT_OK)
 
 
+def _name_commands(error: click.exceptions.NoSuchCommand) -> str:
+    group = error.ctx.command if error.ctx else None
+    known = [name for name, each in group.commands.items() if not each.hidden] if isinstance(group, click.Group) else []
+    close = get_close_matches(error.command_name, known, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}commands: {', '.join(sorted(known))}"
+
+
 def print_error(message: str, *, hint: str | None = None) -> None:
-    """Cause and hint are on stderr."""
+    """Cause and hint are on stderr, the commands in the hint as this user can type them."""
     click.echo(f"error: {message}", err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        click.echo(f"hint: {as_typed(hint)}", err=True)

@@ -182,9 +182,11 @@ def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> in
 @main_group.command(hidden=True)
 def dispatcher() -> int:
     """Hand runs to boxes until told to stop; started by the farm."""
+    from broker.log import configure_log
     from broker.settings import load_settings
     from scheduler.dispatcher import run as run_dispatcher
 
+    configure_log(service="dispatcher")
     return run_dispatcher(load_settings())
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from shutil import which
+from broker.terminal import as_typed
 
 
 def call(*arguments: str) -> str:
     """The command line that runs `bv3-schedule` with these arguments, as this user can type it."""
-    launcher = Path(__file__).resolve().parent.parent / "bv3"
-    if which("bv3-schedule") or not launcher.is_file():
-        return " ".join(("bv3-schedule", *arguments))
-    shown = "./bv3" if launcher.parent == Path.cwd() else str(launcher)
-    return " ".join((shown, "schedule", *arguments))
+    return as_typed(" ".join(("bv3-schedule", *arguments)))

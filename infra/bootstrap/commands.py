@@ -1,5 +1,6 @@
 """The command line of `./bv3`."""
 
+import difflib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from infra.bootstrap.steps import COMMANDS
 from infra.bootstrap.whole import set_up
 
 EXIT_USAGE, EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED = 2, 3, 130
+OWN_COMMANDS = ("setup", "test", "lock")
 SETUP_OPTIONS = ("--again", "--pip")
 USAGE = """\
 usage: ./bv3 COMMAND [ARGUMENTS]
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return run(arguments)
     except SetupError as error:
-        sys.stderr.write(f"\nbv3: {error}\n" + (f"\nhint: {error.hint}\n" if error.hint else ""))
+        sys.stderr.write(f"\nerror: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return EXIT_INFRASTRUCTURE
     except KeyboardInterrupt:
         sys.stderr.write("\nbv3: interrupted; the next command goes on from here\n")
@@ -60,9 +62,11 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(USAGE)
         return 0 if arguments else EXIT_USAGE
     command, *rest = arguments
-    wrong = find_wrong_word(command, rest)
-    if wrong:
-        sys.stderr.write(f"bv3: there is no `{wrong}`\n\nhint: `./bv3 --help` lists the commands\n")
+    if command in OWN_COMMANDS and ("-h" in rest or "--help" in rest):
+        sys.stdout.write(USAGE)
+        return 0
+    if error := find_error(command, rest):
+        sys.stderr.write(error)
         return EXIT_USAGE
     place = find_place(os.environ)
     os.environ["BV3_RUNTIME"] = str(place.runtime)
@@ -75,16 +79,26 @@ def run(arguments: Sequence[str]) -> int:
     return 0 if is_setup else become(place, command, rest)
 
 
-def find_wrong_word(command: str, rest: Sequence[str]) -> str:
-    """The word that this program does not know, else ''."""
-    if command == "setup":
-        return next((word for word in rest if word not in SETUP_OPTIONS), "")
-    return "" if command in (*COMMANDS, "test", "lock") else command
+def find_error(command: str, rest: Sequence[str]) -> str:
+    """Cause and hint for a word that this program does not know, else ''."""
+    if command not in (*OWN_COMMANDS, *COMMANDS):
+        return describe_unknown(f"there is no command {command!r}", command, (*COMMANDS, *OWN_COMMANDS), "commands")
+    wrong = next((word for word in rest if word not in SETUP_OPTIONS), "") if command == "setup" else ""
+    return describe_unknown(f"setup has no {wrong!r}", wrong, SETUP_OPTIONS, "its options") if wrong else ""
+
+
+def describe_unknown(cause: str, wrong: str, known: Sequence[str], kind: str) -> str:
+    """The cause, and a hint with the close match and all that there is, as every command says it."""
+    close = difflib.get_close_matches(wrong, known, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"error: {cause}\nhint: {guess}{kind}: {', '.join(known)}\n"
 
 
 def become(place: Place, command: str, arguments: Sequence[str]) -> NoReturn:
     """This process is the command from here on: its signals and its exit code are ours."""
     program = str(place.binaries / f"bv3-{command}")
+    # Its help and hints then name commands as they were typed (broker/terminal.py).
+    os.environ["BV3_LAUNCHED_AS"] = sys.argv[0] if "/" in sys.argv[0] else f"./{sys.argv[0]}"
     os.execv(program, [program, *arguments])  # noqa: S606 - a list, no shell
 
 

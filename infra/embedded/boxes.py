@@ -21,6 +21,9 @@ from infra.embedded.processes import Launch
 from infra.embedded.services import PYTHON_START_LIMIT_S, REPOSITORY, USUAL_ATTEMPTS, plain_environment
 from infra.embedded.valkey import Valkey
 
+# Of one farm; each box has processes of its own, four ports, and connections to PostgreSQL.
+BOXES_LIMIT = 200
+
 _STACK_PORTS = ("backend", "router", "https", "http")
 
 
@@ -58,6 +61,9 @@ class Box:
     start_timeout_s: float = PYTHON_START_LIMIT_S
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
+    # The live view calls a box ready when its stack is healthy, and that takes longer.
+    came_up: str = "started"
+    remark: str = ""
     # Its run may go on to the wall limit, and is saved and torn down after that.
     stop_timeout_s: float = WALL_LIMIT_S + 60
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,23 @@ import psutil
 
 from broker.errors import DatabaseError, ServiceError, UsageError
 from broker.home import FarmHome, has_users, hold_gate
-from infra.embedded.boxes import name_box
+from infra.embedded.boxes import BOXES_LIMIT, name_box
 from infra.embedded.database import has_active_sweep
 from infra.embedded.documents import read_document
 from infra.embedded.files import FarmFiles, prepare_home
 from infra.embedded.lock import is_kept, take_keeper_lock
 from infra.embedded.logs import read_tail
 from infra.embedded.orders import Orders, read_orders, write_orders
+from infra.embedded.parts import PartState
 from infra.embedded.processes import Identity, ProcessTable, find_marked, send
-from infra.embedded.services import REPOSITORY, plain_environment, python_module
+from infra.embedded.services import REPOSITORY, Say, plain_environment, python_module
 from infra.embedded.state import Phase
 
 _LOOK_S = 0.03
 # Longer than any part may take; a keeper that is silent for so long is broken.
 _START_LIMIT_S = 180.0
-
-Say = Callable[[str], None]
+# After so long without a step a person is told what is waited for.
+_SILENCE_S = 1.0
 
 
 def refuse_foreign_farm() -> None:
@@ -46,13 +46,23 @@ def refuse_foreign_farm() -> None:
 def bring_up(home: FarmHome, wish: Orders, say: Say) -> dict[str, Any]:
     """The farm serves what `wish` asks for; farm.json's content.
 
-    The caller holds the user lock or wishes that the farm stays. Raises ServiceError with
-    the cause when it does not come up.
+    The caller holds the user lock or wishes that the farm stays. `say` hears what comes up from now on:
+    nothing when all is ready. Raises ServiceError with the cause when it does not come up, UsageError
+    for more boxes than a farm can have.
     """
+    if wish.boxes > BOXES_LIMIT:
+        raise UsageError(
+            f"{wish.boxes} boxes are too many: an embedded farm has at most {BOXES_LIMIT}",
+            hint=f"--boxes {BOXES_LIMIT} at most",
+        )
     files = prepare_home(home)
     deadline_s = time.monotonic() + _START_LIMIT_S
     while True:
         joined = _join(files, wish)
+        if joined.number is None:
+            say("waiting for an earlier farm to stop:")
+        elif joined.began:
+            say("starting the farm …")
         steps = StepReader(say=say, skip=not joined.began)
         address = _follow_start(files, joined.number, steps, deadline_s)
         if address is not None:
@@ -123,7 +133,9 @@ class StepReader:
     say: Say
     # Whether the steps so far are of no interest: they led to a state that was there before us.
     skip: bool
-    _next: int = field(default=0)
+    _next: int = 0
+    _said_s: float = field(default_factory=time.monotonic)
+    _has_named: bool = False
 
     def read(self, state: dict[str, Any]) -> None:
         """Steps that were not passed on yet are."""
@@ -131,8 +143,17 @@ class StepReader:
         if not self.skip:
             for step in steps[max(0, self._next - first) :]:
                 self.say(step)
+                self._said_s = time.monotonic()
         self.skip = False
         self._next = first + len(steps)
+
+    def break_silence(self, state: dict[str, Any]) -> None:
+        """The parts that are waited for are named, once, when there was no step for a while."""
+        if self._has_named or time.monotonic() - self._said_s < _SILENCE_S:
+            return
+        if waited_for := [name for name, part in state["parts"].items() if part["state"] != PartState.READY]:
+            self.say(f"waiting for {', '.join(waited_for)} …")
+            self._has_named = True
 
 
 def _follow_start(files: FarmFiles, number: int | None, steps: StepReader, deadline_s: float) -> dict[str, Any] | None:
@@ -147,6 +168,8 @@ def _follow_start(files: FarmFiles, number: int | None, steps: StepReader, deadl
                 return read_document(files.home.farm_json)
             if state["phase"] == Phase.FAILED and not kept:
                 raise as_error(state)
+            if state["phase"] == Phase.STARTING:
+                steps.break_silence(state)
         if not kept:
             if number is None or (state is not None and state["phase"] == Phase.STOPPED):
                 return None

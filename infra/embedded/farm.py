@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +19,10 @@ from infra.embedded.parts import Failure, Part, PartState
 from infra.embedded.processes import Child, ProcessTable, end_marked, wait_until
 from infra.embedded.programs import Programs, stopping_order
 from infra.embedded.schema import Schema
-from infra.embedded.services import REPOSITORY
+from infra.embedded.services import REPOSITORY, Say
 
 # Records that the boxes sent at the end are stored within this, or wait on the boxes for the next farm.
 _DRAIN_LIMIT_S = 30.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +31,6 @@ class Farm:
 
     files: FarmFiles
     programs: Programs
-    # Reports a step to whoever waits for the farm.
     say: Say
     parts: dict[str, Part | Schema] = field(default_factory=dict)
     _table: ProcessTable = field(init=False)
@@ -95,7 +92,8 @@ class Farm:
         if part.state is PartState.READY and isinstance(part, Part) and part.is_adopted:
             self.say(f"{part.name} goes on")
         elif part.state is PartState.READY:
-            self.say(f"{part.name} ready {part.ready_after_s or 0.0:.1f} s")
+            came_up, remark = (part.service.came_up, part.service.remark) if isinstance(part, Part) else ("ready", "")
+            self.say(f"{part.name} {came_up} {part.ready_after_s or 0.0:.1f} s {remark}".rstrip())
         elif part.state in (PartState.RESTING, PartState.FAILED) and part.failure is not None:
             self.say(f"{part.name} {part.state}: {part.failure.message}")
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from infra.embedded.credentials import Credentials
 from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
-from infra.embedded.ports import HOST, PortBook
+from infra.embedded.ports import HOST, PortBook, configured_port, is_free
 from infra.embedded.processes import Launch
 from infra.embedded.services import REPOSITORY, USUAL_ATTEMPTS, plain_environment
 
 USER = "bv3"
-_USUAL_PORT = 5555
+USUAL_PORT = 5555
 
 # Flower executes this file; on the command line `ps` would show the password to everybody.
 _CONFIGURATION = """\
@@ -50,6 +50,15 @@ class Flower:
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     stop_timeout_s: float = 5.0
+    came_up: str = "ready"
+
+    @property
+    def remark(self) -> str:
+        """Where it is, when it is not where a person looks for it."""
+        port = self.ports.kept(self.name)
+        if port == USUAL_PORT or configured_port(self.name) is not None:
+            return ""
+        return f"on port {port}" + ("" if is_free(USUAL_PORT) else f" ({USUAL_PORT} is taken)")
 
     @property
     def url(self) -> str:
@@ -58,7 +67,7 @@ class Flower:
 
     def prepare(self, *, may_move: bool) -> Launch:
         """A private configuration file is there."""
-        port = self.ports.assign(self.name, preferred=_USUAL_PORT) if may_move else self.ports.kept(self.name)
+        port = self.ports.assign(self.name, preferred=USUAL_PORT) if may_move else self.ports.kept(self.name)
         folder = self.files.data(self.name)
         folder.mkdir(mode=0o700, exist_ok=True)
         configuration = folder / "flowerconfig.py"

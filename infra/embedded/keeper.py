@@ -82,7 +82,7 @@ class Keeper:
     def _begin(self) -> None:
         self.publish()
         warm_up()
-        self.farm = Farm(files=self.files, programs=build_programs(self.files), say=self.say)
+        self.farm = Farm(files=self.files, programs=build_programs(self.files, self.say), say=self.say)
         if inherited := self.farm.inherit():
             self.others_rely = True
             self.say(f"goes on with {inherited} running parts")

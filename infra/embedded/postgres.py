@@ -25,7 +25,7 @@ from infra.embedded.documents import read_document, write_document
 from infra.embedded.files import SPACE_NEEDED_AGAIN_BYTES, SPACE_NEEDED_BYTES, FarmFiles, check_space
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import MARK, Account, Launch, identify
-from infra.embedded.services import plain_environment
+from infra.embedded.services import Say, plain_environment
 
 # The farm's own role: it may make the boxes' logins; nobody is superuser over the network.
 ROLE = "bv3"
@@ -60,6 +60,8 @@ class Postgres:
     files: FarmFiles
     credentials: Credentials
     ports: PortBook
+    # Reports what takes seconds, before it begins.
+    say: Say
 
     name: str = "postgres"
     needs: tuple[str, ...] = ()
@@ -69,6 +71,8 @@ class Postgres:
     # Fast shutdown: clients are cut off, nothing committed is lost.
     stop_signal: int = signal.SIGINT
     stop_timeout_s: float = 60.0
+    came_up: str = "ready"
+    remark: str = ""
 
     @property
     def url(self) -> str:
@@ -88,10 +92,12 @@ class Postgres:
             folder = self.files.data(self.name)
             folder.mkdir(mode=0o700, exist_ok=True)
         else:
-            installation = copy_programs(installation)
+            installation = copy_programs(installation, self.say)
             folder = self._folder_outside(account)
         mark = f"{self.credentials.farm_id}/{self.name}"
         cluster = Cluster(folder=folder / "data", bin=installation.bin, account=account, mark=mark)
+        if not cluster.is_built:
+            self.say("making the database …")
         cluster.build(self.credentials.postgres)
         cluster.configure(_CONFIGURATION.format(host=HOST, port=port))
         cluster.void_stale_lock()
@@ -153,7 +159,7 @@ def unprivileged_account() -> Account:
     return Account(uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def copy_programs(installation: PostgresInstallation) -> PostgresInstallation:
+def copy_programs(installation: PostgresInstallation, say: Say) -> PostgresInstallation:
     """A copy that any user may execute, once per version of the wheel.
 
     The environment may lie under /root, and opening that to others is not ours to do.
@@ -168,6 +174,7 @@ def copy_programs(installation: PostgresInstallation) -> PostgresInstallation:
     )
     if target.exists():
         return copied
+    say("copying PostgreSQL's programs …")
     _make_open_folder(_SYSTEM_DATA)
     check_space(_SYSTEM_DATA, _COPY_BYTES)
     beside = _SYSTEM_DATA / f".{name}.{os.getpid()}"
@@ -214,9 +221,14 @@ class Cluster:
     # By which a left-over initdb is found and ended.
     mark: str
 
+    @property
+    def is_built(self) -> bool:
+        """Whether it is there, whole."""
+        return (self.folder / "PG_VERSION").exists()
+
     def build(self, password: str) -> None:
         """The cluster is there with our role and database in it; built beside and renamed when whole."""
-        if (self.folder / "PG_VERSION").exists():
+        if self.is_built:
             self._check_version()
             return
         for half in self.folder.parent.glob("data.new-*"):  # what an interrupted initdb left

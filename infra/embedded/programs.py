@@ -15,7 +15,7 @@ from infra.embedded.files import FarmFiles
 from infra.embedded.flower import Flower
 from infra.embedded.ports import PortBook
 from infra.embedded.postgres import Postgres
-from infra.embedded.services import PythonProgram, Service, python_module
+from infra.embedded.services import PythonProgram, Say, Service, python_module
 from infra.embedded.valkey import Valkey
 
 # A TOML file with other command lines, for trying a part of one's own in a farm. Each makes the file
@@ -93,11 +93,11 @@ def stopping_order(parts: Iterable[str]) -> list[list[str]]:
     return [groups[place] for place in sorted(groups)]
 
 
-def build_programs(files: FarmFiles) -> Programs:
-    """The farm's parts, with its credentials made when they were not there."""
+def build_programs(files: FarmFiles, say: Say) -> Programs:
+    """The farm's parts, with its credentials made when they were not there; `say` hears what takes seconds."""
     credentials = load_credentials(files.credentials)
     ports = PortBook(path=files.ports)
-    postgres = Postgres(files=files, credentials=credentials, ports=ports)
+    postgres = Postgres(files=files, credentials=credentials, ports=ports, say=say)
     valkey = Valkey(files=files, credentials=credentials, ports=ports)
     lines = read_command_lines()
 

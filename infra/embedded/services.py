@@ -32,6 +32,10 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
 
 
+# Reports a step to whoever waits for the farm.
+Say = Callable[[str], None]
+
+
 class Service(Protocol):
     """A part of the farm that is one process."""
 
@@ -69,6 +73,14 @@ class Service(Protocol):
     def is_ready(self) -> bool:
         """Whether it serves."""
 
+    @property
+    def came_up(self) -> str:
+        """What to call it when it `is_ready`."""
+
+    @property
+    def remark(self) -> str:
+        """What a person should know of how it came up; empty: nothing."""
+
 
 # Enough for a port that another program took between our look and the part's bind.
 USUAL_ATTEMPTS = 3
@@ -89,6 +101,8 @@ class PythonProgram:
     start_timeout_s: float = PYTHON_START_LIMIT_S
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
+    came_up: str = "ready"
+    remark: str = ""
 
     def prepare(self, *, may_move: bool) -> Launch:  # noqa: ARG002 - it has no port
         """Its predecessor's word is void."""

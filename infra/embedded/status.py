@@ -9,11 +9,13 @@ import psutil
 
 from broker.errors import DatabaseError
 from broker.home import FarmHome, hold_gate
+from broker.terminal import as_typed
 from infra.embedded.commands import name_users
 from infra.embedded.database import has_active_sweep
 from infra.embedded.documents import read_document
 from infra.embedded.files import FarmFiles
 from infra.embedded.lock import is_kept
+from infra.embedded.parts import PartState
 from infra.embedded.processes import Child, ProcessTable
 
 
@@ -97,7 +99,7 @@ def as_text(seen: dict[str, Any]) -> str:
     if not seen["running"]:
         return f"no farm runs in {seen['home']}"
     stays = "stays until `bv3-farm down`" if seen["stays"] else "stops when nobody uses it"
-    lines = [f"{seen['phase']}, {stays}, home {seen['home']}", ""]
+    lines = [f"{seen['phase']}, {as_typed(stays)}, home {seen['home']}", ""]
     lines.append(f"{'part':<12} {'state':<10} {'pid':>8} {'age':>9} {'memory':>9} {'port':>6} {'restarts':>9}")
     lines += [_part_line(name, part) for name, part in seen["parts"].items()]
     lines += [
@@ -119,10 +121,12 @@ def _part_line(name: str, part: dict[str, Any]) -> str:
     def cell(value: object, width: int, unit: str = "") -> str:
         return f"{'-' if value is None else f'{value}{unit}':>{width}}"
 
+    # Whether its stack is healthy is the box's own word, and not known here.
+    state = "started" if name.startswith("box-") and part["state"] == PartState.READY else part["state"] or "-"
     return " ".join(
         [
             f"{name:<12}",
-            f"{part['state'] or '-':<10}",
+            f"{state:<10}",
             cell(part["pid"], 8),
             cell(part["age_s"], 9, " s"),
             cell(part["memory_mb"], 9, " MB"),

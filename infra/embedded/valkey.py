@@ -51,6 +51,8 @@ class Valkey:
     attempts: int = USUAL_ATTEMPTS
     stop_signal: int = signal.SIGTERM
     stop_timeout_s: float = 20.0
+    came_up: str = "ready"
+    remark: str = ""
 
     @property
     def url(self) -> str:

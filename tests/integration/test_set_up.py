@@ -57,7 +57,7 @@ def test_set_up_without_a_network_names_what_could_not_be_had(tmp_path: Path) ->
     failed = subprocess.run([python, clone / "bv3", "setup"], env=env, capture_output=True, text=True, check=False)
 
     assert failed.returncode == 3
-    assert "bv3: Python packages could not be had" in failed.stderr
+    assert "error: Python packages could not be had" in failed.stderr
     assert "the network could not be reached" in failed.stderr
     assert "hint: try again with a network" in failed.stderr
     assert "Traceback" not in failed.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,16 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
     assert load_settings().is_embedded
 
 
+def test_without_any_home_variable_the_data_lies_in_the_users_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BV3_HOME", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.setenv(name, "")
+    assert load_settings().home == Path(pwd.getpwuid(os.getuid()).pw_dir) / ".local" / "state" / "bv3"
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert load_settings().home == Path("/somewhere/.local/state/bv3")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert load_settings().home == Path("/somewhere/.local/state/bv3")
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1}'])
 def test_a_broken_farm_json_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     monkeypatch.setenv("BV3_HOME", str(tmp_path))
@@ -46,8 +58,8 @@ def test_a_broken_farm_json_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
-        ({"BV3_BROKER_URL": "amqp://x", "BV3_DATABASE_URL": "postgresql://x"}, "BV3_BROKER_URL"),
-        ({"BV3_BROKER_URL": "redis://x", "BV3_DATABASE_URL": "mysql://x"}, "BV3_DATABASE_URL"),
+        ({"BV3_BROKER_URL": "amqp://x", "BV3_DATABASE_URL": "postgresql://x"}, "BV3_BROKER_URL: must begin with"),
+        ({"BV3_BROKER_URL": "redis://x", "BV3_DATABASE_URL": "mysql://x"}, "BV3_DATABASE_URL: must begin with"),
         ({"BV3_BROKER_URL": "redis://x"}, "BV3_DATABASE_URL is not set"),
         ({"BV3_DATABASE_URL": "postgresql://x"}, "BV3_BROKER_URL is not set"),
     ],

@@ -409,12 +409,23 @@ def test_help_names_every_command_and_costs_no_set_up(tmp_path: Path) -> None:
     assert not (tmp_path / "runtime").exists()
 
 
-@pytest.mark.parametrize("words", [["shedule"], ["setup", "--agian"]])
-def test_unknown_word_is_named_and_nothing_is_set_up(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("command", commands.OWN_COMMANDS)
+def test_help_of_our_own_commands_is_help_and_nothing_else(tmp_path: Path, command: str) -> None:
+    helped = run_bv3(command, "--help", BV3_RUNTIME=str(tmp_path / "runtime"))
+
+    assert (helped.returncode, helped.stdout, helped.stderr) == (0, commands.USAGE, "")
+    assert not (tmp_path / "runtime").exists()
+
+
+@pytest.mark.parametrize(("words", "meant"), [(["shedule"], "schedule"), (["setup", "--agian"], "--again")])
+def test_unknown_word_is_named_and_nothing_is_set_up(tmp_path: Path, words: list[str], meant: str) -> None:
     refused = run_bv3(*words, BV3_RUNTIME=str(tmp_path / "runtime"))
 
     assert refused.returncode == commands.EXIT_USAGE
-    assert f"there is no `{words[-1]}`" in refused.stderr
+    cause, hint = refused.stderr.splitlines()
+    assert cause.startswith("error: ")
+    assert cause.endswith(f"'{words[-1]}'")
+    assert hint.startswith(f"hint: did you mean '{meant}'? ")
     assert not (tmp_path / "runtime").exists()
 
 
@@ -451,7 +462,7 @@ def test_set_up_needs_nothing_but_the_standard_library() -> None:
 def test_command_takes_over_the_process_with_its_arguments_and_exit_code(clone: place.Place) -> None:
     program = clone.binaries / "bv3-farm"
     program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "$$ $*"\nexit 7\n')
+    program.write_text('#!/bin/sh\necho "$$ $BV3_LAUNCHED_AS $*"\nexit 7\n')
     program.chmod(0o755)
     script = (
         "import sys; from pathlib import Path\n"
@@ -464,7 +475,7 @@ def test_command_takes_over_the_process_with_its_arguments_and_exit_code(clone: 
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     printed, _ = running.communicate(timeout=30)
 
-    assert printed == f"{running.pid} up --boxes 2\n"
+    assert printed == f"{running.pid} ./-c up --boxes 2\n", "told how it was called, so that it can name itself"
     assert running.returncode == 7
 
 

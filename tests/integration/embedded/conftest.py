@@ -133,13 +133,14 @@ class FarmUnderTest:
             pass
         return user
 
-    def begin_joining(self, *arguments: str) -> subprocess.Popen[str]:
+    def begin_joining(self, *arguments: str, stderr: int | None = None) -> subprocess.Popen[str]:
         user = subprocess.Popen(
             [sys.executable, "-c", USER, str(self.home), *arguments],
             cwd=REPOSITORY,
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         self.users.append(user)

@@ -118,6 +118,7 @@ def test_an_interrupted_first_start_is_repaired(other_farm: Any) -> None:
     fresh = other_farm
     user = fresh.begin_joining("--store-only")
     fresh.wait_for_half_a_cluster()
+    assert "making the database …" in json.loads((fresh.home / "farm" / "state.json").read_text())["steps"]
     keeper = fresh.keeper_pid()
     psutil.Process(keeper).kill()
     user.kill()

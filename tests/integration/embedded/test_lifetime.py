@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,12 @@ _SWEEP = """
 
 def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
     farm = stopped
-    address = json.loads(farm.done("up", "--boxes", "2", "--json").stdout)
+    first = farm.done("up", "--boxes", "2", "--json")
+    address = json.loads(first.stdout)
+    began, *came_up = first.stderr.splitlines()
+    assert began == "starting the farm …"
+    assert {"postgres ready", "flower ready", "box-b started"} <= {" ".join(line.split()[:2]) for line in came_up}
+    assert farm.done("ensure", "--boxes", "2").stderr == "", "all was there"
     seen = farm.status()
     assert seen["running"]
     assert seen["phase"] == "ready"
@@ -32,13 +38,43 @@ def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
     assert seen["boxes"] == address["boxes"] == ["box-a", "box-b"]
     shown = farm.done("status").stdout
     assert seen["flower"]["url"] in shown
-    assert "box-b        ready" in shown
+    assert "box-b        started" in shown
     assert json.loads(farm.done("status", "--json").stdout)["parts"].keys() == seen["parts"].keys()
     said = farm.done("down").stderr
     assert farm.is_gone()
     order = [line.split()[0] for line in said.splitlines() if " stopped " in line]
     assert order.index("dispatcher") < order.index("box-a") < order.index("grader") < order.index("flower")
     assert order[-3:] == ["flower", "postgres", "valkey"]
+
+
+def test_only_what_starts_now_is_told(stopped: Any) -> None:
+    farm = stopped
+    farm.up_store()
+    grown = farm.done("ensure", "--boxes", "1").stderr
+    assert "valkey ready" in grown
+    assert "postgres ready" not in grown
+
+
+def test_a_command_that_comes_while_the_farm_stops_says_what_it_waits_for(stopped: Any, wait_until: Wait) -> None:
+    farm = stopped
+    farm.up()
+    box = farm.pids()["box-a"]
+    os.kill(box, signal.SIGSTOP)  # the farm's stop waits for it
+    os.kill(farm.keeper_pid(), signal.SIGTERM)
+    wait_until(lambda: not (farm.home / "farm.json").exists(), "it stops")
+    user = farm.begin_joining("--store-only", stderr=subprocess.PIPE)
+    assert user.stderr.readline() == "waiting for an earlier farm to stop:\n"
+    os.kill(box, signal.SIGCONT)
+    said = user.communicate("")[1].splitlines()
+    again = said.index("starting the farm …")
+    assert "postgres stopped" in " ".join(said[:again])
+    assert said[again + 1].startswith("postgres ready")
+
+
+def test_more_boxes_than_a_farm_can_have_are_refused(farm: Any) -> None:
+    refused = farm.run("ensure", "--boxes", "999")
+    assert refused.returncode == 2
+    assert "at most 200" in refused.stderr
 
 
 def test_down_without_a_farm_says_so_and_is_content(stopped: Any) -> None:
