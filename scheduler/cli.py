@@ -61,7 +61,7 @@ def main_group() -> None:
 
 def _json_option(command: _Command) -> _Command:
     return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout; progress goes to stderr."
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, in place of the scorecard."
     )(command)
 
 
@@ -162,7 +162,11 @@ def resume(  # noqa: PLR0917 - click passes all by name
     gate: bool,  # noqa: FBT001 - click
     out: Path,
 ) -> int:
-    """Go on with SWEEP where it was interrupted; nothing that was done is done again."""
+    """Go on with SWEEP where it was interrupted; nothing that was done is done again.
+
+    A farm on this machine that has fewer boxes than the sweep was planned with is grown to as many,
+    or to K. Boxes that are there already stay.
+    """
     from scheduler import commands
 
     return commands.resume_sweep(sweep, boxes, _wishes(as_json, gate, out), detach=detach)

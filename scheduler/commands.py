@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Any
+
+import click
 
 from broker.errors import EXIT_OK, UsageError
 from broker.settings import Settings, load_settings
 from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress
 from scheduler import listing
 from scheduler.course import Wishes, close_course, run_course
+from scheduler.errors import InterruptError
 from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
@@ -32,18 +34,16 @@ def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool
     prepared = prepare(request, datetime.now(UTC), SystemRandom(), name_requester())
     if dry_run:
         return _print(listing.plan_lines(prepared), listing.plan_document(prepared), as_json=wishes.as_json)
-    refuse_unwritable(wishes.out)
+    if not detach:
+        refuse_unwritable(wishes.out)
     sweep = prepared.sweep
-    with join_farm(settings, boxes=request.boxes) as farm, Interrupts() as interrupts:
+    with _join(settings, request.boxes, undone="nothing was planned") as (farm, interrupts):
         with farm.begin() as connection:
             create_sweep(connection, sweep)
-        _note(
-            f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {count(len(sweep.runs), 'site-run')}",
-            wishes,
-        )
+        _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {count(len(sweep.runs), 'site-run')}")
         if detach:
             return _leave(farm, sweep.id, wishes)
-        return run_course(farm, sweep.id, wishes, interrupts, may_pause=True)
+        return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=0)
 
 
 def show_list(limit: int, *, as_json: bool) -> int:
@@ -68,11 +68,11 @@ def show_status(reference: str, *, as_json: bool) -> int:
 def follow_sweep(reference: str, wishes: Wishes) -> int:
     """The sweep is watched to its end, and its results are printed; one that is over already, at once."""
     settings = load_settings()
-    refuse_unwritable(wishes.out)
     with _store_with(settings, reference) as (store, sweep):
+        refuse_unwritable(wishes.out)
         if not _is_moving(sweep):
             return _close_still(store, sweep, wishes)
-        with join_farm(settings, boxes=_boxes_of(settings, sweep)) as farm, Interrupts() as interrupts:
+        with _join(settings, _boxes_of(settings, sweep), undone="nothing was changed") as (farm, interrupts):
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=False)
 
 
@@ -81,37 +81,53 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
     settings = load_settings()
     refuse_foreign_boxes(settings, boxes)
     _refuse_gate_without_end(wishes, detach=detach)
-    refuse_unwritable(wishes.out)
     with _store_with(settings, reference) as (store, sweep):
+        if not detach:
+            refuse_unwritable(wishes.out)
         if sweep.state == "finished":
             return _close_still(store, sweep, wishes)
         if sweep.state == "cancelled":
             raise UsageError(f"sweep {sweep.id} was cancelled: it can't be resumed", hint=f"plan another: {call('c7')}")
         wanted = boxes or _boxes_of(settings, sweep)
-        with join_farm(settings, boxes=wanted) as farm, Interrupts() as interrupts:
+        with _join(settings, wanted, undone=f"{sweep.id} was not resumed") as (farm, interrupts):
             with farm.begin() as connection:
                 order(connection, sweep.id, "resume", "resumed")
-            _note(f"{sweep.id}: goes on, {sweep.counts.closed} of {sweep.counts.total} runs are over", wishes)
+                given = read_progress(connection, sweep.id, 0).fresh
+            known = max((run.verdict_id for run in given), default=0)
+            _note(f"{sweep.id}: goes on, {sweep.counts.closed} of {sweep.counts.total} runs are over")
             if detach:
                 return _leave(farm, sweep.id, wishes)
-            return run_course(farm, sweep.id, wishes, interrupts, may_pause=True)
+            return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=known)
 
 
 def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:
     """No further run of the sweep starts; unless detached, those under way have finished."""
     settings = load_settings()
-    refuse_unwritable(wishes.out)
     with _store_with(settings, reference) as (store, found):
+        if not detach:
+            refuse_unwritable(wishes.out)
         with store.begin() as connection:
             sweep = order(connection, found.id, "cancel", f"cancelled by {name_requester()}")
-        _note(f"{sweep.id}: cancelled, {count(sweep.counts.cancelled, 'run')} will not be done", wishes)
+        _note(f"{sweep.id}: {listing.cancel_line(sweep)}")
         if detach:
             return _leave(store, sweep.id, wishes)
         wishes = replace(wishes, expects_cancel=True)
         if not sweep.counts.started:
             return close_course(store, sweep.id, wishes)
-        with join_farm(settings, boxes=_boxes_of(settings, sweep)) as farm, Interrupts() as interrupts:
+        undone = f"{sweep.id} stays cancelled"
+        with _join(settings, _boxes_of(settings, sweep), undone=undone) as (farm, interrupts):
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=False)
+
+
+@contextmanager
+def _join(settings: Settings, boxes: int | None, *, undone: str) -> Iterator[tuple[Farm, Interrupts]]:
+    """The farm, and signals as requests. Ctrl-C before it is there raises InterruptError with what is `undone`."""
+    with ExitStack() as stack:
+        try:
+            farm = stack.enter_context(join_farm(settings, boxes=boxes))
+        except KeyboardInterrupt as error:
+            raise InterruptError(f"interrupted; {undone}") from error
+        yield farm, stack.enter_context(Interrupts())
 
 
 def _has_store(settings: Settings) -> bool:
@@ -139,7 +155,7 @@ def _is_moving(sweep: SweepRow) -> bool:
 
 
 def _close_still(farm: Farm, sweep: SweepRow, wishes: Wishes) -> int:
-    _note(f"{sweep.id} is {sweep.state}", wishes)
+    _note(f"{sweep.id} is {sweep.state}")
     return close_course(farm, sweep.id, wishes)
 
 
@@ -153,11 +169,13 @@ def _leave(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
         with farm.begin() as connection:
             sweep, progress = find_sweep(connection, sweep_id), read_progress(connection, sweep_id, 0)
         return _print([], listing.status_document(sweep, progress), as_json=True)
-    return _print([sweep_id, f"follow it: {call('follow', sweep_id)}"], None, as_json=False)
+    _print([sweep_id], None, as_json=False)
+    _note(f"follow it: {call('follow', sweep_id)}")
+    return EXIT_OK
 
 
-def _note(message: str, wishes: Wishes) -> None:
-    print(message, file=sys.stderr if wishes.as_json else sys.stdout, flush=True)
+def _note(message: str) -> None:
+    click.echo(message, err=True)
 
 
 def _print(lines: Sequence[str], document: Any, *, as_json: bool) -> int:

@@ -6,18 +6,18 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK
+import click
+
+from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from broker.store.sweeps import SweepRow, find_sweep, read_progress
-from scheduler.errors import ToldError
 from scheduler.farm import Farm
 from scheduler.follow import Ending, Follower
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
-from scheduler.listing import ending_document
+from scheduler.listing import count, ending_document
 from scheduler.progress import default_screen, flower_line
-from scheduler.results import Scorecard, export_rows, show_scorecard
+from scheduler.results import write_results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,20 @@ class Wishes:
     expects_cancel: bool = False
 
 
-def run_course(farm: Farm, sweep_id: str, wishes: Wishes, interrupts: Interrupts, *, may_pause: bool) -> int:
-    """Follows, exports, prints the scorecard; returns the exit code. Raises ServiceError."""
-    stream = sys.stderr if wishes.as_json else sys.stdout
-    screen = default_screen(sweep_id, stream)
+def run_course(
+    farm: Farm,
+    sweep_id: str,
+    wishes: Wishes,
+    interrupts: Interrupts,
+    *,
+    may_pause: bool,
+    known_verdict: int | None = None,
+) -> int:
+    """Follows, writes the rows, prints the scorecard; returns the exit code. Raises ServiceError.
+
+    Verdicts after `known_verdict` are told one by one; without it those that come after the first look.
+    """
+    screen = default_screen(sweep_id, sys.stderr, known_verdict)
     address = farm.address
     if flower := flower_line(address.flower_url, address.flower_user, address.flower_password):
         screen.say(flower)
@@ -44,50 +54,45 @@ def run_course(farm: Farm, sweep_id: str, wishes: Wishes, interrupts: Interrupts
         if ending is Ending.DETACHED:
             return EXIT_OK
         if ending is Ending.LEFT:
-            _say(stream, f"the sweep goes on; look again: {call('follow', sweep_id)}")
+            _note(f"the sweep goes on; look again: {call('follow', sweep_id)}")
             return EXIT_INTERRUPTED
         return close_course(farm, sweep_id, wishes)
     except KeyboardInterrupt:
-        _say(stream, "stopped now; what runs on the boxes is finished by them")
+        _note("stopping now; what boxes are at, they finish")
         if may_pause:
-            _say(stream, f"resume: {call('resume', sweep_id)}")
+            _note(f"resume: {call('resume', sweep_id)}")
         return EXIT_INTERRUPTED
 
 
 def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
-    """The rows are exported and the scorecard is printed, even when the rows could not be; the exit code."""
-    stream = sys.stderr if wishes.as_json else sys.stdout
-    failure: ToldError | None = None
-    rows: Path | None = None
-    try:
-        rows = export_rows(farm.address, sweep_id, wishes.out)
-    except ToldError as error:
-        failure = error
-    card = show_scorecard(farm.address, sweep_id, gate=wishes.gate, as_json=wishes.as_json)
+    """The rows are written and the scorecard is printed, even when the rows could not be; the exit code."""
+    if sys.stderr.isatty():
+        _note("writing rows and scorecard ...")
+    results = write_results(farm.address, sweep_id, wishes.out, gate=wishes.gate, as_json=wishes.as_json)
     with farm.begin() as connection:
         sweep = find_sweep(connection, sweep_id)
         progress = read_progress(connection, sweep_id, 0)
+    rows = str(results.rows) if results.rows else None
     if wishes.as_json:
-        document = ending_document(sweep, progress, rows=str(rows) if rows else None, scorecard=card.document)
-        _say(sys.stdout, json.dumps(document, indent=2))
-    if rows is not None:
-        _say(stream, f"rows: {rows}")
-    if failure is not None:
-        raise failure
-    return _exit_code(sweep, card, wishes, stream)
+        document = ending_document(sweep, progress, rows=rows, scorecard=results.document)
+        print(json.dumps(document, indent=2), flush=True)  # noqa: T201 - a command prints
+    elif rows:
+        print(f"rows: {rows}", flush=True)  # noqa: T201 - a command prints
+    code = _exit_code(sweep, wishes, has_failed=results.has_failed)
+    return code if rows else EXIT_USAGE
 
 
-def _exit_code(sweep: SweepRow, card: Scorecard, wishes: Wishes, stream: IO[str]) -> int:
+def _exit_code(sweep: SweepRow, wishes: Wishes, *, has_failed: bool) -> int:
     ending = Ending(sweep.state)
     if ending in {Ending.PAUSED, Ending.HALTED}:
-        _say(stream, f"{ending}; resume: {call('resume', sweep.id)}")
+        _note(f"{ending}; resume: {call('resume', sweep.id)}")
         return EXIT_INTERRUPTED
     if ending is Ending.CANCELLED:
-        _say(stream, f"cancelled: {sweep.counts.cancelled} of its {sweep.counts.total} runs will not be done")
+        _note(f"cancelled: {sweep.counts.cancelled} of {count(sweep.counts.total, 'run')} are dropped")
         if not wishes.expects_cancel:
             return EXIT_INTERRUPTED
-    return EXIT_GATE if card.has_failed else EXIT_OK
+    return EXIT_GATE if has_failed else EXIT_OK
 
 
-def _say(stream: IO[str], message: str) -> None:
-    print(message, file=stream, flush=True)
+def _note(message: str) -> None:
+    click.echo(message, err=True)

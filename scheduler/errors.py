@@ -1,8 +1,14 @@
-"""An error of the commands' own; apart from farm.py, so that printing errors imports nothing heavy."""
+"""Errors of the commands' own; apart from farm.py, so that printing errors imports nothing heavy."""
 
 from __future__ import annotations
 
-from broker.errors import EXIT_INTERRUPTED, EXIT_SERVICE, EXIT_USAGE, ServiceError
+from broker.errors import EXIT_INTERRUPTED, EXIT_SERVICE, EXIT_USAGE, Bv3Error, ServiceError
+
+
+class InterruptError(Bv3Error):
+    """Ctrl-C before the command had done what it is for; the message says what it left undone."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 class ToldError(ServiceError):

@@ -13,6 +13,7 @@ from broker.store.sweeps import Progress, active_attempts, order, read_progress
 from scheduler.farm import Farm
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
+from scheduler.listing import running_ones
 from scheduler.progress import Screen
 
 # How long a farm may be away before the follower gives up; the sweep does not mind.
@@ -20,6 +21,8 @@ _OUTAGE_LIMIT_S = 90.0
 _OUTAGE_LOOK_S = 1.0
 # How long a finished attempt may wait for its verdict once nothing runs any more.
 _GRADING_LIMIT_S = 90.0
+# Grading that takes longer is said to be what we wait for.
+_GRADING_TOLD_S = 2.0
 _TERMINAL_GONE = {errno.EIO, errno.EPIPE}
 
 
@@ -50,6 +53,7 @@ class Follower:
     _is_stopping: bool = field(default=False, init=False)
     _away_since_s: float | None = field(default=None, init=False)
     _quiet_since_s: float | None = field(default=None, init=False)
+    _has_told_grading: bool = field(default=False, init=False)
 
     def follow(self) -> Ending:
         """Returns when the sweep is over or stands still with nothing running and all graded, or we are let go.
@@ -96,10 +100,7 @@ class Follower:
             self._is_stopping = True
             return
         self._is_stopping = True
-        self.screen.say(
-            f"no new runs; {running} running {'one finishes' if running == 1 else 'ones finish'}"
-            " (Ctrl-C again stops now)"
-        )
+        self.screen.say(f"no new runs; {running_ones(running)} (Ctrl-C again stops now)")
 
     def _bear(self, error: DatabaseError) -> None:
         now_s = self.clock()
@@ -123,10 +124,16 @@ class Follower:
         if progress.state == "active" or progress.active_attempts:
             self._quiet_since_s = None
             return None
-        if progress.ungraded:
+        # of a cancelled sweep no run is left open, so that its counts are final
+        open_runs = progress.total - progress.over if progress.state == "cancelled" else 0
+        if outstanding := progress.ungraded or open_runs:
             now_s = self.clock()
             self._quiet_since_s = self._quiet_since_s if self._quiet_since_s is not None else now_s
-            if now_s - self._quiet_since_s < _GRADING_LIMIT_S:
+            quiet_s = now_s - self._quiet_since_s
+            if quiet_s >= _GRADING_TOLD_S and not self._has_told_grading:
+                self._has_told_grading = True
+                self.screen.say(f"nothing runs any more; waiting for verdicts ({outstanding} to come)")
+            if quiet_s < _GRADING_LIMIT_S:
                 return None
-            self.screen.say(f"{progress.ungraded} attempts are not graded after {_GRADING_LIMIT_S:.0f} s")
+            self.screen.say(f"{outstanding} verdicts have not come in {_GRADING_LIMIT_S:.0f} s")
         return Ending(progress.state)

@@ -61,6 +61,21 @@ def ending_document(sweep: SweepRow, progress: Progress, *, rows: str | None, sc
     return {**status_document(sweep, progress), "rows": rows, "scorecard": scorecard}
 
 
+def cancel_line(sweep: SweepRow) -> str:
+    """What a cancel has done: `cancelled, 5 of 9 runs are dropped; 1 running one finishes`."""
+    counts = sweep.counts
+    running = running_ones(counts.started)
+    if not counts.cancelled:
+        return f"cancelled, nothing was waiting; {running}"
+    dropped = f"cancelled, {counts.cancelled} of {count(counts.total, 'run')} are dropped"
+    return f"{dropped}; {running}" if counts.started else dropped
+
+
+def running_ones(number: int) -> str:
+    """`1 running one finishes`, `2 running ones finish`."""
+    return f"{number} running {'one finishes' if number == 1 else 'ones finish'}"
+
+
 def plan_document(prepared: Prepared) -> dict[str, Any]:
     """What `--dry-run --json` prints: what would be planned."""
     sweep = prepared.sweep

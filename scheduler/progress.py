@@ -20,6 +20,7 @@ _SILENT_S = 15.0
 # A box without a share in the sweep that was silent for so long is not part of the farm any more.
 _FORGOTTEN_S = 120.0
 _SUMMARY_EVERY_S = 60.0
+_STILL_SUMMARY_EVERY_S = 10.0
 # header, counts, bar, interim, and a line for the cursor
 _LINES_BESIDE_BOXES = 6
 _FAMILY_STYLES = {Family.PRODUCT: "yellow", Family.INFRA: "red"}
@@ -38,7 +39,7 @@ class Screen(Protocol):
         """The reader has this message on a line of its own."""
 
     def close(self) -> None:
-        """The terminal is as it was, the last progress still standing."""
+        """The terminal is as it was, what was done still standing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +62,33 @@ def choose_symbols(environment: Mapping[str, str]) -> Symbols:
     return UNICODE if "utf-8" in locale.lower() or "utf8" in locale.lower() else ASCII
 
 
-def open_screen(sweep_id: str, stream: IO[str], environment: Mapping[str, str]) -> Screen:
+def open_screen(
+    sweep_id: str, stream: IO[str], environment: Mapping[str, str], known_verdict: int | None = None
+) -> Screen:
     """A live screen on a terminal that can move its cursor, plain lines elsewhere."""
     if stream.isatty() and environment.get("TERM", "dumb") not in {"", "dumb", "unknown"}:
         return LiveScreen(sweep_id, Console(file=stream, highlight=False), choose_symbols(environment))
-    return PlainScreen(sweep_id, stream)
+    return PlainScreen(sweep_id, stream, known_verdict=known_verdict)
 
 
 class PlainScreen:
-    """A line for each verdict since the first look, and a summary line each minute."""
+    """A line for each verdict after `known_verdict` (None: after the first look), and a summary each minute.
+
+    A sweep that starts nothing any more is summed up more often: what it waits for may take long.
+    """
 
     interval_s = 0.5
 
-    def __init__(self, sweep_id: str, stream: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        sweep_id: str,
+        stream: IO[str],
+        clock: Callable[[], float] = time.monotonic,
+        known_verdict: int | None = None,
+    ) -> None:
         self._sweep_id = sweep_id
         self._stream = stream
+        self._known_verdict = known_verdict
         self._clock = clock
         self._pace = Pace()
         self._judged: set[str] = set()
@@ -85,15 +98,16 @@ class PlainScreen:
         """Prints what is new."""
         now_s = self._clock()
         self._pace.note(now_s, progress.over)
-        is_first = self._summary_due_s is None
-        for run in progress.fresh:
+        if self._known_verdict is None:
+            self._known_verdict = max((run.verdict_id for run in progress.fresh), default=0)
+        for run in sorted(progress.fresh, key=lambda run: run.verdict_id):
             self._judged.add(run.run_name)
-            # what was over before this command looked is told by the summary, not line by line
-            if not is_first:
+            # what was over before this command began is told by the summary, not line by line
+            if run.verdict_id > self._known_verdict:
                 self.say(finished_line(run, len(self._judged), progress.total))
         if self._summary_due_s is None or now_s >= self._summary_due_s:
             self.say(summary_line(self._sweep_id, progress, self._pace.estimate(now_s, progress.total)))
-            self._summary_due_s = now_s + _SUMMARY_EVERY_S
+            self._summary_due_s = now_s + (_SUMMARY_EVERY_S if progress.state == "active" else _STILL_SUMMARY_EVERY_S)
 
     def say(self, message: str) -> None:
         """Prints the message at once."""
@@ -117,42 +131,46 @@ class LiveScreen:
         self._clock = clock
         self._pace = Pace()
         self._live: Live | None = None
+        self._lines: list[Text] = []
 
     def show(self, progress: Progress) -> None:
         """Draws the block anew."""
         now_s = self._clock()
         self._pace.note(now_s, progress.over)
-        block = Text("\n", no_wrap=True, overflow="crop").join(
-            draw(
-                self._sweep_id,
-                progress,
-                self._pace.estimate(now_s, progress.total),
-                width=self._console.width,
-                height=self._console.height,
-                symbols=self._symbols,
-            )
+        self._lines = draw(
+            self._sweep_id,
+            progress,
+            self._pace.estimate(now_s, progress.total),
+            width=self._console.width,
+            height=self._console.height,
+            symbols=self._symbols,
         )
         if self._live is None:
             # No thread of its own: a frame that is drawn during a signal's message would tear it.
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
-        self._live.update(block, refresh=True)
+        self._live.update(_block(self._lines), refresh=True)
 
     def say(self, message: str) -> None:
         """Prints the message above the block."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """The cursor is back, below the last block."""
+        """The cursor is back, below the last block, whose interim numbers are gone."""
         if self._live is not None:
+            self._live.update(_block(self._lines[:-1]), refresh=True)
             self._live.stop()
             self._live = None
+
+
+def _block(lines: Sequence[Text]) -> Text:
+    return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
 def draw(
     sweep_id: str, progress: Progress, estimate: Estimate | None, *, width: int, height: int, symbols: Symbols
 ) -> list[Text]:
-    """The block's lines, none wider than `width` cells nor more than `height`."""
+    """The block's lines, the interim numbers last; none wider than `width` cells, nor more than `height`."""
     room = max(1, height - _LINES_BESIDE_BOXES)
     boxes = present_boxes(progress.boxes)
     shown, hidden = boxes[:room], boxes[room:]
@@ -226,12 +244,15 @@ def tally_line(box: BoxLine) -> str:
 def _interim(progress: Progress) -> str:
     ok, judged = progress.reach
     attempts = sum(progress.families.values())
-    return f"interim: 1 reach {ok}/{judged}   7 flake {progress.families.get(Family.INFRA, 0)}/{attempts}"
+    return f"interim: reach {ok}/{judged}, flake {progress.families.get(Family.INFRA, 0)}/{attempts}"
 
 
 def finished_line(run: FinishedRun, position: int, total: int) -> str:
-    """One verdict in plain words: `61/108 youtube#7 ok 2.9s box-a`."""
-    wall = f" {run.wall_s:.1f}s" if run.wall_s is not None else ""
+    """One verdict in plain words: `61/108 youtube#7 ok 2.9 s box-a`.
+
+    The time is the attempt's, from its start on the box to its finish there.
+    """
+    wall = f" {run.wall_s:.1f} s" if run.wall_s is not None else ""
     again = f" attempt {run.attempt_no}" if run.attempt_no > 1 else ""
     return f"{position}/{total} {run.run_name} {run.bucket}{wall} {run.box}{again}"
 
@@ -263,6 +284,6 @@ def flower_line(url: str | None, user: str | None, password: str | None) -> str 
     return f"Flower {url} ({user} / {password})" if url and user and password else None
 
 
-def default_screen(sweep_id: str, stream: IO[str]) -> Screen:
+def default_screen(sweep_id: str, stream: IO[str], known_verdict: int | None) -> Screen:
     """The screen that fits this process's stream and environment."""
-    return open_screen(sweep_id, stream, os.environ)
+    return open_screen(sweep_id, stream, os.environ, known_verdict)

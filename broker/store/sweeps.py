@@ -121,8 +121,9 @@ class Progress:
 
 
 _STATE = """
-    case when s.cancelled_at is not null then 'cancelled'
-         when s.finished_at is not null then 'finished'
+    case when s.cancelled_at is not null and exists (
+            select from site_runs c where c.sweep_id = s.id and c.state <> 'closed') then 'cancelled'
+         when s.finished_at is not null or s.cancelled_at is not null then 'finished'
          when s.halted_at is not null then 'halted'
          when s.paused_at is not null then 'paused'
          else 'active' end
@@ -177,16 +178,19 @@ def create_sweep(connection: sa.Connection, new: NewSweep) -> None:
 
 def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
     """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise."""
+    if not reference:
+        raise UsageError("say which sweep", hint="an id, a unique beginning of one, or `last`")
     if reference == "last":
         query = "select id from sweeps order by created_at desc, id desc limit 1"
         found = list(connection.scalars(sa.text(query)))
     else:
-        query = "select id from sweeps where starts_with(id, :ref) order by id = :ref desc, created_at desc limit 6"
+        query = "select id from sweeps where starts_with(id, :ref) order by id = :ref desc, created_at desc limit 7"
         found = list(connection.scalars(sa.text(query), {"ref": reference}))
     if not found:
         raise UsageError(f"there is no sweep {reference!r}", hint="bv3-schedule list shows them")
     if len(found) > 1 and found[0] != reference:
-        raise UsageError(f"{reference!r} fits more than one sweep", hint="say more of it: " + ", ".join(found))
+        shown = [*found[:6], *(["…"] if len(found) > 6 else [])]  # noqa: PLR2004 - one more was asked for than is shown
+        raise UsageError(f"{reference!r} fits more than one sweep", hint="say more of it: " + ", ".join(shown))
     row = connection.execute(sa.text(f"{_SELECT} where s.id = :id group by s.id"), {"id": found[0]}).one()
     return _to_row(row)
 
@@ -256,15 +260,18 @@ def order(
 ) -> SweepRow:
     """The order stands in the sweep's row; once this is committed no start of the sweep can win against it.
 
-    Cancel also cancels every run that has not started. Resume also lets boxes work again that are held for a
-    false success of this sweep: whoever resumes it has looked. A finished or cancelled sweep takes no order:
-    UsageError.
+    Cancel also cancels every run that has not started; with no run waiting or under way any more it is refused,
+    and a sweep of which it dropped none is finished, not cancelled, once those under way are. Resume also lets
+    boxes work again that are held for a false success of this sweep: whoever resumes it has looked. A finished
+    or cancelled sweep takes no order: UsageError.
     """
     row = connection.execute(
         sa.text(f"select {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
     ).one()
     if row.state in {"finished", "cancelled"}:
         raise UsageError(f"sweep {sweep_id} is {row.state}: it takes no {what}")
+    if what == "cancel" and not _has_open_run(connection, sweep_id):
+        raise UsageError(f"every run of sweep {sweep_id} is over: nothing is left to cancel")
     column = {
         "pause": "paused_at = clock_timestamp()",
         "resume": "paused_at = null, halted_at = null",
@@ -288,6 +295,13 @@ _LET_GO = """
         where r.sweep_id = :id and a.box = b.name
             and starts_with(b.hold_reason, 'false success in attempt ' || a.id || ':'))
 """
+
+
+def _has_open_run(connection: sa.Connection, sweep_id: str) -> bool:
+    query = (
+        "select exists (select from site_runs where sweep_id = :id and state in ('planned', 'dispatched', 'started'))"
+    )
+    return bool(connection.scalar(sa.text(query), {"id": sweep_id}))
 
 
 def _cancel_unstarted(connection: sa.Connection, sweep_id: str, reason: str) -> None:

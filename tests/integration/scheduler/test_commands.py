@@ -15,11 +15,11 @@ def test_a_detached_sweep_is_planned_whole_and_named(start: Callable[..., Any], 
     command = start("c7", "--detach")
     assert command.end() == 0, command.err
     sweep_id = farm.scalar("select id from sweeps")
-    lines = command.out.splitlines()
-    assert lines[0] == f"{sweep_id}: known suite x 12, dry, 108 site-runs"
-    assert lines[1] == sweep_id
-    assert lines[2].startswith("follow it: ")
-    assert lines[2].endswith(f" follow {sweep_id}")
+    assert command.out == f"{sweep_id}\n"
+    first, second = command.err.splitlines()
+    assert first == f"{sweep_id}: known suite x 12, dry, 108 site-runs"
+    assert second.startswith("follow it: ")
+    assert second.endswith(f" follow {sweep_id}")
     assert farm.scalar("select count(*) from site_runs where state = 'planned'") == 108
     assert farm.scalar("select params ->> 'suite_version' from sweeps") == "1"
 
@@ -33,6 +33,9 @@ def test_sweeps_are_listed_newest_first_and_found_by_prefix(do: Callable[..., An
     ambiguous = do("status", "c7-")
     assert ambiguous.code == 2
     assert "error: 'c7-' fits more than one sweep" in ambiguous.err
+    assert "…" not in ambiguous.err
+    nameless = do("status", "")
+    assert (nameless.code, nameless.err.splitlines()[0]) == (2, "error: say which sweep")
 
 
 def test_a_detached_cancel_and_what_it_forbids(do: Callable[..., Any], farm: Any) -> None:
@@ -40,7 +43,7 @@ def test_a_detached_cancel_and_what_it_forbids(do: Callable[..., Any], farm: Any
     farm.begin_run()
     cancelled = do("cancel", "last", "--detach")
     assert cancelled.code == 0
-    assert "cancelled, 1 run will not be done" in cancelled.out
+    assert "cancelled, 1 of 2 runs are dropped; 1 running one finishes" in cancelled.err
     assert farm.scalar("select string_agg(state, ' ' order by trial) from site_runs") == "started cancelled"
     for command, error in [("resume", "was cancelled: it can't be resumed"), ("cancel", "is cancelled: it takes no")]:
         again = do(command, "last")
@@ -65,6 +68,7 @@ def test_the_second_interrupt_ends_at_once_and_leaves_the_sweep_paused(
 
     wait_until(pressed_again, "the end", 10)
     assert terminal.process.returncode == 130
+    assert terminal.shows("stopping now; what boxes are at, they finish")
     assert terminal.shows("resume: ")
     assert farm.scalar("select count(*) from sweeps where paused_at is not null") == 1
 
@@ -87,10 +91,10 @@ def test_ctrl_c_while_following_stops_the_looking_and_not_the_sweep(
 ) -> None:
     do("c7", "--n", "1", "--site", "x", "--detach")
     command = start("follow", "last")
-    wait_until(lambda: "0 of 1" in command.out, "the first look")
+    wait_until(lambda: "0 of 1" in command.err, "the first look")
     command.process.send_signal(signal.SIGINT)
     assert command.end(10) == 130
-    assert "the sweep goes on; look again: " in command.out
+    assert "the sweep goes on; look again: " in command.err
     assert farm.scalar("select count(*) from sweeps where paused_at is null") == 1
 
 
@@ -98,14 +102,14 @@ def test_a_database_that_goes_away_is_told_and_waited_for(
     start: Callable[..., Any], farm: Any, road: Any, wait_until: Callable[..., None]
 ) -> None:
     command = start("c7", "--n", "1", "--site", "x", BV3_DATABASE_URL=road.url)
-    wait_until(lambda: "0 of 1" in command.out, "the first look")
+    wait_until(lambda: "0 of 1" in command.err, "the first look")
     road.cut()
-    wait_until(lambda: "the farm is away: PostgreSQL" in command.out, "the message")
+    wait_until(lambda: "the farm is away: PostgreSQL" in command.err, "the message")
     attempt = farm.begin_run()
     road.mend()
-    wait_until(lambda: "the farm is back after" in command.out, "its return")
+    wait_until(lambda: "the farm is back after" in command.err, "its return")
     farm.end_run(attempt)
-    wait_until(lambda: "1/1 x#1 ok" in command.out, "the run's line")
+    wait_until(lambda: "1/1 x#1 ok" in command.err, "the run's line")
 
 
 @pytest.mark.parametrize("away", ["BV3_DATABASE_URL", "BV3_BROKER_URL"])
@@ -134,6 +138,16 @@ def test_a_service_that_takes_connections_and_never_answers_is_named_within_5_s(
     assert time.monotonic() - began_s < 5
     assert answer.code == 3
     assert answer.err.startswith("error: PostgreSQL did not answer within")
+
+
+def test_ctrl_c_before_the_farm_is_there_says_that_nothing_was_planned(start: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        command = start("c7", BV3_DATABASE_URL=f"postgresql://bv3@127.0.0.1:{deaf.getsockname()[1]}/x")
+        connection, _ = deaf.accept()
+        command.process.send_signal(signal.SIGINT)
+        assert command.end() == 130
+        connection.close()
+    assert command.err == "error: interrupted; nothing was planned\n"
 
 
 def test_a_process_whose_check_is_stuck_ends_all_the_same(start: Callable[..., Any]) -> None:

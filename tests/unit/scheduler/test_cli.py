@@ -77,12 +77,24 @@ def test_boxes_of_a_farm_elsewhere_are_not_started_from_here(
     assert "--boxes is for the embedded farm" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        ("taken", "it, or a part of its path, is a file"),
+        ("taken/results", "it, or a part of its path, is a file"),
+        # not even root writes there
+        ("/proc", "No such file or directory"),
+        ("/proc/results", "No such file or directory"),
+    ],
+)
 def test_an_out_folder_that_cant_hold_files_is_refused_before_the_farm(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    out: str, why: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("taken").write_text("a file")
-    assert cli.run(["c7", "--out", "taken/results"]) == 2
-    assert "taken is a file" in capsys.readouterr().err
+    assert cli.run(["c7", "--out", out]) == 2
+    assert (
+        capsys.readouterr().err == f"error: --out {out} can't be written: {why}\nhint: name another folder with --out\n"
+    )
     assert not home.exists()
 
 

@@ -58,7 +58,7 @@ def test_a_terminal_of_80_columns_shows_counts_bar_and_boxes() -> None:
         "ok 41  product 1  infra 0  not measurable 19\n" + "█" * 40 + "░" * 32 + "\n"
         " box-a    running   youtube#7      audit       2.1 s      31 done    0 infra\n"
         " box-b    running   x#7            wait        0.8 s      30 done    0 infra\n"
-        "interim: 1 reach 41/42   7 flake 0/61"
+        "interim: reach 41/42, flake 0/61"
     )
 
 
@@ -140,9 +140,9 @@ def test_plain_lines_tell_each_new_verdict_and_a_summary_each_minute() -> None:
     boxes = "box-a youtube#7 audit, box-b x#7 wait"
     assert out.getvalue() == (
         f"{SWEEP}  0 of 108; ok 0, product 0, infra 0, not measurable 0; {boxes}\n"
-        "1/108 x#1 ok 2.9s box-a\n"
-        "2/108 gmail#1 not_measurable 2.9s box-a\n"
-        "2/108 x#1 infra_router 2.9s box-a attempt 2\n"
+        "1/108 x#1 ok 2.9 s box-a\n"
+        "2/108 gmail#1 not_measurable 2.9 s box-a\n"
+        "2/108 x#1 infra_router 2.9 s box-a attempt 2\n"
         f"{SWEEP}  3 of 108  3.0 runs/min  35 to 36 min left; "
         f"ok 41, product 1, infra 0, not measurable 19; {boxes}\n"
     )
@@ -153,7 +153,24 @@ def test_plain_lines_of_a_late_follower_begin_where_it_came_in() -> None:
     screen = PlainScreen(SWEEP, out, clock=lambda: 0.0)
     screen.show(replace(PROGRESS, fresh=(verdict(1, "x#1"), verdict(2, "reddit#1"))))
     screen.show(replace(PROGRESS, fresh=(verdict(3, "gmail#1"),)))
-    assert out.getvalue().splitlines()[1:] == ["3/108 gmail#1 ok 2.9s box-a"]
+    assert out.getvalue().splitlines()[1:] == ["3/108 gmail#1 ok 2.9 s box-a"]
+
+
+def test_plain_lines_of_a_resumed_sweep_begin_after_the_last_verdict_that_was_known() -> None:
+    out = io.StringIO()
+    screen = PlainScreen(SWEEP, out, clock=lambda: 0.0, known_verdict=1)
+    screen.show(replace(PROGRESS, fresh=(verdict(2, "reddit#1"), verdict(1, "x#1"))))
+    screen.show(replace(PROGRESS, fresh=(verdict(3, "gmail#1"),)))
+    first, _summary, second = out.getvalue().splitlines()
+    assert [first, second] == ["2/108 reddit#1 ok 2.9 s box-a", "3/108 gmail#1 ok 2.9 s box-a"]
+
+
+def test_a_sweep_that_starts_nothing_any_more_is_summed_up_more_often() -> None:
+    out, now_s = io.StringIO(), [0.0]
+    screen = PlainScreen(SWEEP, out, clock=lambda: now_s[0])
+    for now_s[0] in (0.0, 9.0, 11.0):
+        screen.show(replace(PROGRESS, state="cancelled"))
+    assert len(out.getvalue().splitlines()) == 2
 
 
 def test_the_live_screen_draws_in_place_and_leaves_the_last_block_standing() -> None:
@@ -169,6 +186,7 @@ def test_the_live_screen_draws_in_place_and_leaves_the_last_block_standing() -> 
     assert "\x1b[1A" in text
     assert text.rindex("61 of 108") > text.rindex("60 of 108")
     assert text.endswith("\x1b[?25h")
+    assert "interim" not in text[text.rindex("61 of 108") :]
 
 
 def test_without_a_terminal_the_screen_is_plain() -> None:
