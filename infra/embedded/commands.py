@@ -134,26 +134,29 @@ class StepReader:
     # Whether the steps so far are of no interest: they led to a state that was there before us.
     skip: bool
     _next: int = 0
+    _last: str = ""
     _said_s: float = field(default_factory=time.monotonic)
-    _has_named: bool = False
 
     def read(self, state: dict[str, Any]) -> None:
         """Steps that were not passed on yet are."""
         first, steps = state["first_step"], state["steps"]
         if not self.skip:
             for step in steps[max(0, self._next - first) :]:
-                self.say(step)
-                self._said_s = time.monotonic()
+                self._pass_on(step)
         self.skip = False
         self._next = first + len(steps)
 
     def break_silence(self, state: dict[str, Any]) -> None:
-        """The parts that are waited for are named, once, when there was no step for a while."""
-        if self._has_named or time.monotonic() - self._said_s < _SILENCE_S:
+        """The parts that are waited for are named when there was no step for a while, and the last one was an end."""
+        if self._last.endswith("…") or time.monotonic() - self._said_s < _SILENCE_S:
             return
         if waited_for := [name for name, part in state["parts"].items() if part["state"] != PartState.READY]:
-            self.say(f"waiting for {', '.join(waited_for)} …")
-            self._has_named = True
+            self._pass_on(f"waiting for {', '.join(waited_for)} …")
+
+    def _pass_on(self, step: str) -> None:
+        self.say(step)
+        self._last = step
+        self._said_s = time.monotonic()
 
 
 def _follow_start(files: FarmFiles, number: int | None, steps: StepReader, deadline_s: float) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,8 @@ def test_the_dispatcher_takes_the_pen_and_leaves_at_sigterm(tmp_path: Path, data
         wait_for_line(process, log, "dispatching")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=15) == 0
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert {line["service"] for line in lines} == {"dispatcher"}, "one JSON document a line, as the others write"
 
 
 def test_the_grader_consumes_results(
