@@ -124,9 +124,8 @@ class Follower:
         if progress.state == "active" or progress.active_attempts:
             self._quiet_since_s = None
             return None
-        # of a cancelled sweep no run is left open, so that its counts are final
-        open_runs = progress.total - progress.over if progress.state == "cancelled" else 0
-        if outstanding := progress.ungraded or open_runs:
+        # a graded run is closed a moment later: what is shown last must count it
+        if outstanding := progress.ungraded or progress.begun:
             now_s = self.clock()
             self._quiet_since_s = self._quiet_since_s if self._quiet_since_s is not None else now_s
             quiet_s = now_s - self._quiet_since_s

@@ -118,6 +118,8 @@ class Progress:
     ungraded: int
     boxes: tuple[BoxLine, ...]
     fresh: tuple[FinishedRun, ...]
+    # runs that have begun and are not closed
+    begun: int = 0
 
 
 _STATE = """
@@ -347,6 +349,7 @@ def read_progress(connection: sa.Connection, sweep_id: str, after_verdict: int) 
         reach=(sum(row.bucket == Bucket.OK for row in judged), len(judged)),
         active_attempts=open_attempts.running,
         ungraded=open_attempts.ungraded,
+        begun=sweep.counts.started,
         boxes=_box_lines(connection, sweep_id, verdicts),
         fresh=tuple(_to_finished(row) for row in verdicts if row.verdict_id > after_verdict),
     )
