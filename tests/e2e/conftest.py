@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,8 @@ class Farm:
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-@pytest.fixture
-def farm() -> Iterator[Farm]:
-    """A farm of this test's own that nobody has started yet; nothing of it may live afterwards."""
+@contextmanager
+def _farm() -> Iterator[Farm]:
     folder = Path(tempfile.mkdtemp(prefix="bv3-e2e-"))
     made = Farm(home=folder / "home", results=folder)
     yield made
@@ -100,3 +100,19 @@ def farm() -> Iterator[Farm]:
     left = [process.cmdline() for process in made.processes()]
     shutil.rmtree(folder)
     assert left == []
+
+
+@pytest.fixture
+def farm() -> Iterator[Farm]:
+    """A farm of this test's own that nobody has started yet; nothing of it may live afterwards."""
+    with _farm() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def standing_farm() -> Iterator[Farm]:
+    """A farm of three boxes that stays up for the tests of one module."""
+    with _farm() as made:
+        up = made.run("infra.cli", "up", "--boxes", "3")
+        assert up.returncode == 0, up.stderr
+        yield made

@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import psutil
@@ -93,11 +93,18 @@ def test_with_redis_away_the_row_stands_and_the_message_follows_when_it_is_back(
     wait_until(sent, "both messages", 10)
 
 
+def command_line(process: psutil.Process) -> str:
+    # a child of another test may have ended, and not be waited for yet
+    with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
+
+
 def test_a_redis_that_stands_still_holds_nobody_who_publishes(valkey: str) -> None:
     publisher = Publisher(app=make_app(valkey, answer_timeout_s=0.5))
     publisher.wake_grader()
     port = str(sa.make_url(valkey).port)
-    server = next(child for child in psutil.Process().children() if port in " ".join(child.cmdline()))
+    server = next(child for child in psutil.Process().children() if port in command_line(child))
     with ThreadPoolExecutor(1) as other, ExitStack() as stack:
         stack.callback(server.resume)  # first of all, or a call that hangs would never end
         server.suspend()
