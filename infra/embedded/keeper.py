@@ -7,6 +7,7 @@ running; the next command starts another, which goes on with them (docs/adr/0004
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
@@ -51,6 +52,9 @@ class Keeper:
     steps: list[str] = field(default_factory=list)
     failure: Failure | None = None
     told_to_stop: bool = False
+    # A pipe: what is written at its end ends the pause between two turns. No Event: a signal may come
+    # while this very thread holds the Event's lock.
+    waker: tuple[int, int] = field(default_factory=os.pipe)
     # Whether somebody may have been told that the farm is there: then one part that does not come up
     # is an answer to who asked for it, and no reason to stop the others.
     others_rely: bool = False
@@ -73,7 +77,8 @@ class Keeper:
         try:
             self._begin()
             while not self._turn():
-                time.sleep(_CALM_TURN_S if self.phase is Phase.READY else _EAGER_TURN_S)
+                pause_s = _CALM_TURN_S if self.phase is Phase.READY else _EAGER_TURN_S
+                select.select([self.waker[0]], [], [], pause_s)
         except Bv3Error as error:
             self.failure = Failure(message=error.message, hint=error.hint)
         self._finish()
@@ -235,11 +240,15 @@ def main(home: Path, lock: int, *, stop: bool) -> None:
 
     def hear(_number: int, _frame: object) -> None:
         keeper.told_to_stop = True
+        os.write(keeper.waker[1], b"x")
 
     signal.signal(signal.SIGTERM, hear)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(keeper.run())
+    code = keeper.run()
+    # Nothing is kept any more: nobody need wait for the interpreter's own end, which takes a fifth of a second.
+    os.close(lock)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ import psutil
 import psycopg
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 def test_nothing_is_evicted_or_forgotten_and_only_loopback_listens(farm: Any) -> None:
@@ -42,7 +44,11 @@ def test_nothing_is_evicted_or_forgotten_and_only_loopback_listens(farm: Any) ->
 def test_a_wrong_password_opens_neither_server(farm: Any) -> None:
     address = farm.up()
     broker, database = urlsplit(address["broker_url"]), urlsplit(address["database_url"])
-    with redis.Redis(port=broker.port or 0, password="guess") as valkey, pytest.raises(redis.AuthenticationError):
+    once = Retry(NoBackoff(), retries=0)
+    with (
+        redis.Redis(port=broker.port or 0, password="guess", retry=once) as valkey,
+        pytest.raises(redis.AuthenticationError),
+    ):
         valkey.ping()
     for role in ("bv3", "postgres"):
         with pytest.raises(psycopg.OperationalError):
