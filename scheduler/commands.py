@@ -14,7 +14,7 @@ import click
 
 from broker.errors import EXIT_OK, UsageError
 from broker.settings import Settings, load_settings
-from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress
+from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress, refuse_nameless
 from scheduler import listing
 from scheduler.course import Wishes, close_course, run_course
 from scheduler.errors import InterruptError
@@ -137,6 +137,7 @@ def _has_store(settings: Settings) -> bool:
 
 @contextmanager
 def _store_with(settings: Settings, reference: str) -> Iterator[tuple[Farm, SweepRow]]:
+    refuse_nameless(reference)
     if not _has_store(settings):
         raise UsageError(f"there is no sweep {reference!r}: none was planned yet", hint=f"plan one: {call('c7')}")
     with join_store(settings) as farm:

@@ -178,10 +178,15 @@ def create_sweep(connection: sa.Connection, new: NewSweep) -> None:
     )
 
 
-def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
-    """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise."""
+def refuse_nameless(reference: str) -> None:
+    """Raises UsageError when the reference is empty: it would fit every sweep."""
     if not reference:
         raise UsageError("say which sweep", hint="an id, a unique beginning of one, or `last`")
+
+
+def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
+    """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise."""
+    refuse_nameless(reference)
     if reference == "last":
         query = "select id from sweeps order by created_at desc, id desc limit 1"
         found = list(connection.scalars(sa.text(query)))

@@ -96,6 +96,8 @@ def test_cancelling_what_is_all_under_way_drops_nothing_and_the_sweep_finishes(
     command = start("cancel", "last", "--json")
     wait_until(lambda: "cancelled, nothing was waiting; 1 running one finishes" in command.err, "the order")
     wait_until(lambda: "0 of 1  cancelled" in command.err, "a progress line")
+    farm.box.client.step(attempt, farm.box.token, "finished")
+    wait_until(lambda: "nothing runs any more; waiting for verdicts (1 to come)" in command.err, "the reason to wait")
     farm.end_run(attempt)
     assert command.end() == 0, command.err
     assert json.loads(command.out)["state"] == "finished"

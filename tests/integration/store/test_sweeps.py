@@ -26,9 +26,28 @@ def test_a_sweep_is_found_by_id_prefix_or_last_and_nothing_else(engine: sa.Engin
                 " values ('c7-20261129T230000Z-aaaa', 'c7', 'known', '', 'dry', 1, 'test')"
             )
         )
-        with pytest.raises(UsageError, match="more than one"):
+        with pytest.raises(UsageError, match="more than one") as two:
             find_sweep(connection, "c7-")
+        assert two.value.hint == f"say more of it: c7-20261129T230000Z-aaaa, {sweep}"
         assert [row.id for row in list_sweeps(connection, 9)] == ["c7-20261129T230000Z-aaaa", sweep]
+
+
+def test_of_many_sweeps_that_a_beginning_fits_six_are_named_and_more_are_hinted_at(
+    engine: sa.Engine, sweep: str
+) -> None:
+    with begin(engine) as connection:
+        connection.execute(
+            sa.text(
+                "insert into sweeps (id, plan, suite, suite_sha256, mode, trials, requested_by)"
+                " select 'c7-20261129T23000' || n || 'Z-aaaa', 'c7', 'known', '', 'dry', 1, 'test'"
+                " from generate_series(1, 6) n"
+            )
+        )
+        with pytest.raises(UsageError, match="more than one") as many:
+            find_sweep(connection, "c7-")
+    assert many.value.hint is not None
+    assert many.value.hint.count("c7-") == 6
+    assert many.value.hint.endswith(", …")
 
 
 def test_a_paused_sweep_hands_out_nothing_and_goes_on_when_resumed(engine: sa.Engine, sweep: str) -> None:

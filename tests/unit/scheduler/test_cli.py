@@ -48,13 +48,14 @@ def nothing_written(home: Path) -> bool:
         ("c7 --trials 3", "No such option '--trials'", None),
         ("status last", "there is no sweep 'last': none was planned yet", "plan one: "),
         ("resume c7-2026", "there is no sweep 'c7-2026': none was planned yet", "plan one: "),
+        (["status", ""], "say which sweep", "an id, a unique beginning of one, or `last`"),
         ("status", "Missing argument 'SWEEP'.", None),
     ],
 )
 def test_a_wrong_request_names_its_cause_and_writes_nothing(
-    arguments: str, error: str, hint: str | None, home: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str | list[str], error: str, hint: str | None, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(arguments.split()) == 2
+    assert cli.run(arguments.split() if isinstance(arguments, str) else arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
