@@ -11,8 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import psutil
 import pytest
 
 from broker.home import FarmHome
+from infra import cli
 from infra.embedded.commands import bring_down, bring_up
 from infra.embedded.credentials import load_credentials
 from infra.embedded.orders import Orders
@@ -69,16 +71,30 @@ class FarmUnderTest:
     environment: dict[str, str]
     users: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def start(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command as a person starts it: a process of its own."""
+        done = subprocess.run(
             [sys.executable, "-m", "infra.cli", *arguments],
             cwd=REPOSITORY,
-            env=self.environment | environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
             timeout=90,
         )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    # The commands' own code within this process: a process for each would cost half of the suite's time.
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        out, err = StringIO(), StringIO()
+        with self._environment(**environment), redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = cli.run(arguments)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
     def done(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         result = self.run(*arguments, **environment)
@@ -86,13 +102,11 @@ class FarmUnderTest:
         return result
 
     @contextmanager
-    def _environment(self) -> Iterator[None]:
+    def _environment(self, **changes: str) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.environment.items():
+            for name, value in (self.environment | changes).items():
                 patch.setenv(name, value)
             yield
-
-    # The commands' own code within this process: a process for each would cost half of the suite's time.
 
     def up(self, *, boxes: int = 1) -> dict[str, Any]:
         with self._environment():
@@ -243,9 +257,10 @@ def make_farm(workbench: Path) -> Iterator[Callable[[str], FarmUnderTest]]:
 
 
 @pytest.fixture(scope="session")
-def shared_farm(make_farm: Callable[[str], FarmUnderTest]) -> FarmUnderTest:
-    # Every server's configuration has quoting rules of its own.
-    return make_farm("""sha;red 'ho"me' 100% é #""")
+def shared_farm(make_farm: Callable[[str], FarmUnderTest], workbench: Path) -> FarmUnderTest:
+    # Nobody else may enter, and every server's configuration has quoting rules of its own.
+    (workbench / "private").mkdir(mode=0o700)
+    return make_farm("""private/sha;red 'ho"me' 100% é #""")
 
 
 @pytest.fixture

@@ -25,12 +25,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
 
 
 @as_root
-def test_postgres_runs_unprivileged_and_no_folder_becomes_wider(
-    make_farm: Callable[[str], Any], workbench: Path
-) -> None:
-    private = workbench / "private"
-    private.mkdir(mode=0o700)
-    farm = make_farm("private/home")
+def test_postgres_runs_unprivileged_and_no_folder_becomes_wider(stopped: Any) -> None:
+    farm = stopped
+    assert farm.home.parent.stat().st_mode & 0o777 == 0o700
     above = [*farm.home.parents, Path(sys.executable).parent, Path(sys.prefix)]
     above += [Path("/root"), *Path("/root").glob("*")]
     before = {folder: _access(folder) for folder in above}

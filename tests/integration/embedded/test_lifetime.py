@@ -23,12 +23,12 @@ _SWEEP = """
 
 def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
     farm = stopped
-    first = farm.done("up", "--boxes", "2", "--json")
+    first = farm.start("up", "--boxes", "2", "--json")
     address = json.loads(first.stdout)
     began, *came_up = first.stderr.splitlines()
     assert began == "starting the farm …"
     assert {"postgres ready", "flower ready", "box-b started"} <= {" ".join(line.split()[:2]) for line in came_up}
-    assert farm.done("ensure", "--boxes", "2").stderr == "", "all was there"
+    assert farm.start("ensure", "--boxes", "2").stderr == "", "all was there"
     seen = farm.status()
     assert seen["running"]
     assert seen["phase"] == "ready"
@@ -36,11 +36,11 @@ def test_up_status_and_down_leave_nothing_running(stopped: Any) -> None:
         ["schema", "valkey", "postgres", "dispatcher", "grader", "flower", "box-a", "box-b"], "ready"
     )
     assert seen["boxes"] == address["boxes"] == ["box-a", "box-b"]
-    shown = farm.done("status").stdout
+    shown = farm.start("status").stdout
     assert seen["flower"]["url"] in shown
     assert "box-b        started" in shown
-    assert json.loads(farm.done("status", "--json").stdout)["parts"].keys() == seen["parts"].keys()
-    said = farm.done("down").stderr
+    assert json.loads(farm.start("status", "--json").stdout)["parts"].keys() == seen["parts"].keys()
+    said = farm.start("down").stderr
     assert farm.is_gone()
     order = [line.split()[0] for line in said.splitlines() if " stopped " in line]
     assert order.index("dispatcher") < order.index("box-a") < order.index("grader") < order.index("flower")
@@ -68,7 +68,7 @@ def test_a_command_that_comes_while_the_farm_stops_says_what_it_waits_for(stoppe
     said = user.communicate("")[1].splitlines()
     again = said.index("starting the farm …")
     assert "postgres stopped" in " ".join(said[:again])
-    assert said[again + 1].startswith("postgres ready")
+    assert "postgres ready" in " ".join(said[again:])
 
 
 def test_more_boxes_than_a_farm_can_have_are_refused(farm: Any) -> None:
