@@ -29,6 +29,7 @@ from workers.journal import Journal
 from workers.lease import identify_machine, take_lease
 from workers.lock import bind_host_lock, lock_folder
 from workers.processes import ProcessBook, kill_survivors
+from workers.scratch import drop_scratch, make_scratch
 from workers.stack.driver import StackDriver, make_driver
 from workers.uplink import Uplink
 from workers.worker_process import WorkerProcess
@@ -82,6 +83,9 @@ class Supervisor:
             client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}")
             held.callback(client.close)
             token = take_lease(client, identify_machine(), box.folder, self._book, self._describe())
+            # after the lease: the predecessor's processes are gone
+            held.callback(drop_scratch, box.folder)
+            make_scratch(box.folder)
             # one for the main thread, one for the beat's
             journal, self._beat_journal = Journal(journal_path(box)), Journal(journal_path(box))
             held.callback(journal.close)
