@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import redis
 import sqlalchemy as sa
 from pydantic import ValidationError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from broker.errors import BrokerError, Bv3Error, DatabaseError, ServiceError, UsageError
 from broker.home import hold_user_lock
@@ -165,8 +167,10 @@ def _check_broker(broker_url: str, timeout_s: float) -> None:
     plain = broker_url.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
     parts = urlsplit(broker_url)
     where = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+    # one try: its usual ones take longer than we have, and would hide what it says (a wrong password)
+    once = Retry(NoBackoff(), 0)
     try:
-        client = redis.Redis.from_url(plain, socket_connect_timeout=timeout_s, socket_timeout=timeout_s)
+        client = redis.Redis.from_url(plain, socket_connect_timeout=timeout_s, socket_timeout=timeout_s, retry=once)
         client.ping()
         client.close()
     except (redis.RedisError, OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from broker.store.sweeps import Progress, SweepRow
 from broker.types import Family
+from scheduler.launcher import call
 from scheduler.progress import box_line, clean, present_boxes, tally_line
 from scheduler.request import Prepared
 
@@ -108,7 +109,7 @@ def plan_lines(prepared: Prepared) -> list[str]:
 def list_lines(sweeps: Sequence[SweepRow]) -> list[str]:
     """What `list` prints: a line per sweep, newest first."""
     if not sweeps:
-        return ["no sweeps yet: bv3-schedule c7"]
+        return [f"no sweeps yet: {call('c7')}"]
     width = max(len(sweep.id) for sweep in sweeps)
     head = f"{'sweep':<{width}}  {'state':<9}  {'runs':>9}  {'attempts':>8}  planned"
     return [head, *(_list_line(sweep, width) for sweep in sweeps)]
