@@ -110,7 +110,7 @@ def test_what_boxes_send_is_stored_graded_and_told(
     assert rows[0]["total_ms"] == 236
     assert rows[0]["started_at"].endswith("+00:00")
 
-    shown = bv3_grade("show", "last", "x#1").stdout
+    shown = " ".join(bv3_grade("show", "last", "x#1").stdout.split())  # however it was wrapped
     assert "rule reached" in shown
     assert "fill target" in shown
 
@@ -126,7 +126,7 @@ def test_wrong_requests_are_answered_with_a_cause_and_a_hint(sweep: str, bv3_gra
         (("show", "last", "x"), "error: 'x' names no run", "hint: SITE#TRIAL"),
         (("show", "last", "x#1"), "has no graded attempt of x#1", "hint: "),
         (("scorecard",), "error: Missing argument 'SWEEP'", ""),
-        (("no-such",), "error: No such command 'no-such'", ""),
+        (("no-such",), "error: there is no command 'no-such'", "hint: commands: export"),
     ):
         done = bv3_grade(*arguments)
         assert done.code == 2, done.stderr
