@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -129,6 +130,22 @@ def logs(part: str | None, lines: int, *, follow: bool) -> None:
 
     chosen = choose_logs(_home().logs, part)
     print_logs(chosen, lines=lines, follow=follow, write=click.echo)
+
+
+@main_group.command()
+@click.argument("name")
+@click.option("--folder", type=click.Path(path_type=Path), help="The box's own folder.  [default: ~/NAME]")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default="box.toml", show_default=True)
+def admit(name: str, folder: Path | None, out: Path) -> None:
+    """Admit the box NAME to the farm at BV3_DATABASE_URL: make its login and write its box file.
+
+    The login's password is new each time. On the box: bv3-box work --box box.toml
+    """
+    from broker.settings import load_settings
+    from infra.admission import admit_box
+
+    admit_box(load_settings(), name, folder=folder or Path.home() / name, out=out)
+    click.echo(f"{out}: all that the box is told; keep it private")
 
 
 @main_group.command()

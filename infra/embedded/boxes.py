@@ -24,7 +24,7 @@ from infra.embedded.valkey import Valkey
 # Of one farm; each box has processes of its own, four ports, and connections to PostgreSQL.
 BOXES_LIMIT = 200
 
-_STACK_PORTS = ("backend", "router", "https", "http")
+STACK_PORTS = ("backend", "router", "https", "http")
 
 
 def name_box(index: int) -> str:
@@ -100,7 +100,7 @@ class Box:
         return self.ready.exists()
 
     def _describe(self, database_url: str, *, may_move: bool) -> str:
-        parts = {name: f"{self.name}.{name}" for name in _STACK_PORTS}
+        parts = {name: f"{self.name}.{name}" for name in STACK_PORTS}
         chosen = self._choose_ports(tuple(parts.values()), may_move=may_move)
         return as_toml(
             {

@@ -67,7 +67,7 @@ class PortBook:
         if all(part in book and is_free(book[part]) for part in parts):
             return {part: book[part] for part in parts}
         taken = {port for part, port in book.items() if part not in parts}
-        chosen = dict(zip(parts, _find_block(len(parts), taken), strict=True))
+        chosen = dict(zip(parts, find_free_block(len(parts), frozenset(taken)), strict=True))
         self._write(chosen)
         return chosen
 
@@ -81,7 +81,8 @@ class PortBook:
         write_document(self.path, self._read() | chosen)
 
 
-def _find_block(length: int, taken: set[int]) -> range:
+def find_free_block(length: int, taken: frozenset[int] = frozenset()) -> range:
+    """So many ports in a row on which nobody listens now, none of them `taken`. Raises ServiceError."""
     # From a random place: two farms that start at the same moment must not choose the same block.
     starts = list(range(LOWEST, HIGHEST - length, length))
     random.SystemRandom().shuffle(starts)
