@@ -65,4 +65,4 @@ def test_an_unknown_command_is_answered_with_the_close_one_and_all(capsys: pytes
     assert run_command(main_group, ["statsu"], name="bv3-farm") == 2
     cause, hint = capsys.readouterr().err.splitlines()
     assert cause == "error: there is no command 'statsu'"
-    assert hint == "hint: did you mean 'status'? commands: down, ensure, logs, migrate, status, up"
+    assert hint == "hint: did you mean 'status'? commands: admit, down, ensure, logs, migrate, status, up"
