@@ -20,6 +20,8 @@ STILL_AFTER_S = 60.0
 START_TIMEOUT_S = 120.0
 # A reason to refuse that lasts so long does not end by itself: a part may hang, which nobody else sees.
 STUCK_AFTER_S = 5.0
+# An idle worker that has been sent a run twice, and has had so long to begin it, hears nothing any more.
+DEAF_AFTER_S = 15.0
 # What an idle or contended worker may take to end: it has nothing to finish.
 IDLE_END_S = 4.0
 _BACKOFF_S = (0.0, 1.0, 5.0, 15.0, 30.0)
@@ -140,6 +142,18 @@ class Crew:
         if self._worker is not None:
             self._worker.kill()
             self._bury(time.monotonic())
+
+    def hear_again(self) -> None:
+        """The farm has sent in vain: an idle worker is asked to end, and its successor consumes anew.
+
+        A connection to Redis may swallow everything with its socket open, and nothing is logged (faults.md 6).
+        """
+        idle_s = time.monotonic() - self.doing.since_s
+        if self._worker is not None and self.doing.phase == "ready" and idle_s > DEAF_AFTER_S:
+            log.warning("worker is deaf", idle_s=round(idle_s, 1))
+            self._report("worker_deaf", idle_s=f"{idle_s:.0f}")
+            self._do("starting", "deaf")
+            self._worker.ask_to_end()
 
     def take_stuck(self) -> str | None:
         """The reason that the worker has been refused for again and again, each time it is so; asked once."""

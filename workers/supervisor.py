@@ -53,6 +53,7 @@ class Told:
     drain: bool = False
     stop_now: bool = False
     stale: bool = False
+    deaf: bool = False
 
 
 class Supervisor:
@@ -136,6 +137,9 @@ class Supervisor:
             self._sleep()
             is_news = self._crew.listen()
             is_news = self._crew.look_after() or is_news
+            if self._told.deaf:
+                self._told.deaf = False
+                self._crew.hear_again()
             self._notice_restarts()
             if is_news:
                 self._uplink.wake()
@@ -231,6 +235,7 @@ class Supervisor:
             # finished, while the farm could not be told
             self._pulse.finish(attempt)
             self._beat_journal.mark_told(attempt)
+        self._told.deaf = answer.deaf
         self._uplink.take_answer(self._beat_journal, answer)
 
     def _say_what_is_open(self) -> None:

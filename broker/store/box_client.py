@@ -35,6 +35,8 @@ class BeatAnswer:
     stored: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
+    # a run was sent to this box twice, and the box has not begun it
+    deaf: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ class BoxClient:
             stored=frozenset(answer.get("stored", ())),
             missing=frozenset(answer.get("missing", ())),
             unknown=frozenset(answer.get("unknown", ())),
+            deaf=bool(answer.get("deaf")),
         )
 
     def start(self, run: int, dispatch: int, token: UUID, nonce: str) -> StartAnswer:

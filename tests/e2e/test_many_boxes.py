@@ -26,12 +26,16 @@ def sweep_in(output: str) -> str:
     return found.group()
 
 
-def attempts_per_run(farm: Any, sweep: str) -> Counter[int]:
-    rows = farm.query(
-        "select r.id, count(a.id) from site_runs r left join attempts a on a.run_id = r.id"
-        f" where r.sweep_id = '{sweep}' group by r.id"
-    )
-    return Counter(count for _, count in rows)
+def judge_each_once(rows: list[dict[str, Any]], runs: int) -> Counter[str]:
+    """The buckets of the runs' last attempts. None was done twice, but after an infra verdict, which is rare."""
+    last = {(row["site"], row["trial"]): row for row in rows}
+    assert len(last) == runs
+    earlier = [row for row in rows if row["attempt_no"] < last[row["site"], row["trial"]]["attempt_no"]]
+    assert len(rows) == runs + len(earlier)
+    assert all(row["bucket"].startswith("infra_") for row in earlier), earlier
+    # this machine is also busy with other tests
+    assert len(earlier) <= 1, earlier
+    return Counter(row["bucket"] for row in last.values())
 
 
 def test_three_boxes_share_a_sweep_and_none_runs_two_at_once(standing_farm: Any) -> None:
@@ -40,13 +44,12 @@ def test_three_boxes_share_a_sweep_and_none_runs_two_at_once(standing_farm: Any)
     assert done.returncode == 0, done.stdout + done.stderr
     sweep = sweep_in(done.stdout)
     spans = farm.query(SPANS.format(sweep=sweep))
-    assert len(spans) == 27
     for (box, _, finished), (next_box, started, _) in pairwise(spans):
         assert box != next_box or finished <= started, "two runs at once on one box"
     shares = Counter(box for box, _, _ in spans)
     assert set(shares) == {"box-a", "box-b", "box-c"}
     assert min(shares.values()) >= 6, shares
-    assert Counter(row["bucket"] for row in farm.exported(sweep)) == {"ok": 18, "not_measurable": 9}
+    assert judge_each_once(farm.exported(sweep), 27) == {"ok": 18, "not_measurable": 9}
 
 
 def test_ctrl_c_finishes_what_runs_and_resume_does_the_rest_once(
@@ -69,10 +72,11 @@ def test_ctrl_c_finishes_what_runs_and_resume_does_the_rest_once(
 
     second = farm.run("scheduler.cli", "resume", sweep)
     assert second.returncode == 0, second.stdout + second.stderr
-    rows = farm.exported(sweep)
-    assert len(rows) == 18
-    assert len({(row["site"], row["trial"]) for row in rows}) == 18
-    assert attempts_per_run(farm, sweep) == {1: 18}
+    assert judge_each_once(farm.exported(sweep), 18) == {"ok": 18}
+    attempts = farm.query(
+        f"select count(*) from attempts a join site_runs r on r.id = a.run_id where r.sweep_id = '{sweep}'"
+    )
+    assert attempts == [(len(farm.exported(sweep)),)]
 
 
 def test_a_cancelled_sweep_starts_no_further_run(standing_farm: Any, wait_until: Callable[..., None]) -> None:
@@ -90,7 +94,7 @@ def test_a_cancelled_sweep_starts_no_further_run(standing_farm: Any, wait_until:
     attempts = farm.query(f"select count(*) {of_sweep}")[0][0]
     counts = json.loads(farm.run("scheduler.cli", "status", sweep, "--json").stdout)["counts"]
     assert counts["cancelled"] + counts["closed"] == 45
-    assert counts["closed"] == attempts < 45
+    assert counts["closed"] <= attempts < 45
     assert farm.query(f"select a.state, count(*) {of_sweep} group by 1") == [("graded", attempts)]
 
 
@@ -99,5 +103,4 @@ def test_two_commands_at_once_share_one_farm_and_neither_loses_it(farm: Any) -> 
     outputs = [process.communicate(timeout=200)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     sweeps = [sweep_in(output) for output in outputs]
-    assert [len(farm.exported(sweep)) for sweep in sweeps] == [2, 2]
-    assert all(row["bucket"] == "ok" for sweep in sweeps for row in farm.exported(sweep))
+    assert [judge_each_once(farm.exported(sweep), 2) for sweep in sweeps] == [{"ok": 2}, {"ok": 2}]

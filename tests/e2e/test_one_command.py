@@ -73,7 +73,8 @@ def test_a_sweep_from_nothing_runs_for_real_and_says_what_is_true(farm: Any, wai
     name = re.search(r"c7-\d{8}T\d{6}Z-\w{4}", output)
     assert name, output
     assert "9/9" in output
-    rows = farm.exported(name.group())
+    # the last attempt of each run: this machine is also busy with other tests
+    rows = list({(row["site"], row["trial"]): row for row in farm.exported(name.group())}.values())
     assert len(rows) == 9
     for row in rows:
         assert row["bucket"] == ("not_measurable" if row["site"] in EXCLUDED else "ok"), row

@@ -101,7 +101,11 @@ begin
         where box = mine.name and kind = 'unknown_record';
     return jsonb_build_object('answer', case when mine.drain then 'drain'
             when mine.hold_reason is not null then 'hold' else 'ok' end,
-        'reason', mine.hold_reason, 'stored', stored, 'missing', missing, 'unknown', unknown);
+        'reason', mine.hold_reason, 'stored', stored, 'missing', missing, 'unknown', unknown,
+        -- sent twice, and not heard for ten seconds after the second time
+        'deaf', exists (select from public.dispatches d where d.box = mine.name and d.state = 'open'
+            and cardinality(d.sent_at) > 1
+            and d.sent_at[cardinality(d.sent_at)] < clock_timestamp() - interval '10 seconds'));
 end
 $$;
 

@@ -230,3 +230,23 @@ def test_two_open_dispatches_of_one_run_or_slot_are_impossible(
                 sa.text("insert into dispatches (run_id, number, box, slot) values (:run, 9, 'box-a', :slot)"),
                 {"run": run, "slot": slot},
             )
+
+
+def test_a_box_that_was_sent_a_run_twice_and_began_nothing_is_told_that_it_is_deaf(
+    engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
+) -> None:
+    box = make_box("box-a")
+    handed = hand_out(engine, "box-a")
+
+    def is_deaf(*sent_ago_s: int) -> bool:
+        times = ", ".join(f"clock_timestamp() - interval '{ago} seconds'" for ago in sent_ago_s)
+        with begin(engine) as connection:
+            connection.execute(sa.text(f"update dispatches set sent_at = array[{times}]"))
+        return bool(box.client.beat(box.token, "ready", {}).deaf)
+
+    assert not is_deaf(41), "once may be a message that was lost on its way"
+    assert not is_deaf(41, 9)
+    assert is_deaf(41, 11)
+    start = box.client.start(handed.order.run, handed.order.dispatch, box.token, NONCE)
+    assert start.won
+    assert not is_deaf(41, 11)
