@@ -167,6 +167,8 @@ class ParentOutcome:
     reply: str
     # event: the pushed agent:status; poll: found by asking
     ended_by: str
+    # what the reply's own trace calls its receipt of a sent write; empty: it holds none
+    receipt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +332,10 @@ class RunRecord:
     evidence: tuple[EvidenceRef, ...]
     errors: tuple[HarnessError, ...]
     versions: dict[str, str]
+    # by how much a reference stack shortened the product's own waits; 1: not at all
+    leash_scale: float = 1.0
+    # the faults that a reference stack was told to inject, as it was told; empty: none
+    faults: str = ""
     schema: int = RECORD_SCHEMA
 
     def evidence_named(self, name: str) -> EvidenceRef | None:

@@ -29,6 +29,17 @@ class LineRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillCounts:
+    """What one attempt's log says of learned skills (criterion 9); a dry log cannot record."""
+
+    recorded: int = 0
+    replays: int = 0
+    replays_succeeded: int = 0
+    # why a skill was not recorded or not replayed, by the marker's name
+    refusals: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFacts:
     """The case's measured values, kept beside the verdict as JSON; the defaults say that there was no record."""
 
@@ -57,6 +68,9 @@ class VerdictFacts:
     lane: str = ""
     renderer: str = ""
     product_revision: str = ""
+    leash_scale: float = 1.0
+    faults: str = ""
+    skills: SkillCounts = field(default_factory=SkillCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +128,8 @@ def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
         lane=record.lane,
         renderer=record.renderer,
         product_revision=record.product_revision,
+        leash_scale=record.leash_scale,
+        faults=record.faults,
     )
 
 

@@ -22,8 +22,10 @@ metadata = sa.MetaData(
 )
 
 RUN_STATES = ("planned", "dispatched", "started", "closed", "cancelled")
+RUN_KINDS = ("dry", "imported")
 DISPATCH_STATES = ("open", "started", "done", "released", "taken_back", "lost")
 ATTEMPT_STATES = ("started", "finished", "reported", "graded", "lost")
+RECORD_STANDINGS = ("counted", "duplicate", "late", "unreadable", "imported")
 DISPATCH_OPEN = ("open", "started")
 ATTEMPT_OPEN = ("started", "finished", "reported")
 
@@ -93,7 +95,7 @@ site_runs = sa.Table(
     sa.Column("reason", sa.Text),
     sa.UniqueConstraint("sweep_id", "arm", "site", "trial"),
     _one_of("state", RUN_STATES, "state"),
-    _one_of("kind", ("dry",), "kind"),
+    _one_of("kind", RUN_KINDS, "kind"),
     sa.CheckConstraint("trial >= 1", name="trial"),
     sa.Index("ix_site_runs_planned", "order_key", "id", postgresql_where=sa.text("state = 'planned'")),
     sa.Index("ix_site_runs_sweep_id_state", "sweep_id", "state"),
@@ -168,9 +170,10 @@ attempts = sa.Table(
     _identity(),
     sa.Column("run_id", sa.ForeignKey("site_runs.id"), nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("dispatch_id", sa.ForeignKey("dispatches.id"), nullable=False, unique=True),
-    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
-    sa.Column("token", sa.Uuid, nullable=False),
+    # the three are null for an attempt that was imported: no box of ours has started it
+    sa.Column("dispatch_id", sa.ForeignKey("dispatches.id"), unique=True),
+    sa.Column("box", sa.ForeignKey("boxes.name")),
+    sa.Column("token", sa.Uuid),
     sa.Column("nonce", sa.Text, nullable=False, unique=True),
     # the exact text this attempt has to write; its nonce was made by the database at the start
     sa.Column("payload", sa.Text, nullable=False),
@@ -187,6 +190,9 @@ attempts = sa.Table(
     sa.Column("reason", sa.Text),
     sa.UniqueConstraint("run_id", "number"),
     _one_of("state", ATTEMPT_STATES, "state"),
+    sa.CheckConstraint(
+        "state = 'graded' or (dispatch_id is not null and box is not null and token is not null)", name="started_by"
+    ),
     sa.Index(
         "uq_attempts_open_run",
         "run_id",
@@ -223,8 +229,10 @@ records = sa.Table(
     metadata,
     _identity(),
     sa.Column("attempt_id", sa.ForeignKey("attempts.id"), nullable=False),
-    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
-    # counted: the one that enters rates; duplicate, late and unreadable ones are kept beside it
+    # null: the line of a file that was imported
+    sa.Column("box", sa.ForeignKey("boxes.name")),
+    # counted: the one that enters rates; duplicate, late and unreadable ones are kept beside it;
+    # imported: a row of another harness as it stood in its file, which no rule can judge
     sa.Column("standing", sa.Text, nullable=False),
     sa.Column("sha256", sa.Text, nullable=False),
     sa.Column("raw", sa.LargeBinary, nullable=False),
@@ -232,7 +240,8 @@ records = sa.Table(
     sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
     sa.Column("error", sa.Text),
     sa.UniqueConstraint("attempt_id", "sha256"),
-    _one_of("standing", ("counted", "duplicate", "late", "unreadable"), "standing"),
+    _one_of("standing", RECORD_STANDINGS, "standing"),
+    sa.CheckConstraint("box is not null or standing = 'imported'", name="sent_by"),
     sa.Index("uq_records_counted", "attempt_id", unique=True, postgresql_where=sa.text("standing = 'counted'")),
 )
 
@@ -274,6 +283,36 @@ verdicts = sa.Table(
     _time("graded_at", now=True),
     sa.UniqueConstraint("attempt_id", "record_id", "grader_version", postgresql_nulls_not_distinct=True),
     _one_of("bucket", tuple(bucket.value for bucket in Bucket), "bucket"),
+)
+
+# Which version of the rules a sweep's scorecard quotes: the latest row; without one, each attempt's first verdict.
+adoptions = sa.Table(
+    "adoptions",
+    metadata,
+    _identity(),
+    sa.Column("sweep_id", sa.ForeignKey("sweeps.id"), nullable=False),
+    sa.Column("grader_version", sa.Integer, nullable=False),
+    sa.Column("requested_by", sa.Text, nullable=False),
+    _time("adopted_at", now=True),
+    sa.Index("ix_adoptions_sweep_id", "sweep_id"),
+)
+
+# What came of setting the catalogue of markers against a product's source; the latest row of a revision stands.
+marker_checks = sa.Table(
+    "marker_checks",
+    metadata,
+    _identity(),
+    sa.Column("product_revision", sa.Text, nullable=False),
+    # of broker/markers.toml: another catalogue is unverified
+    sa.Column("catalogue_sha256", sa.Text, nullable=False),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("alive", sa.Integer, nullable=False),
+    # per dead marker its name and why; how often each pattern matched in which log
+    _json("facts"),
+    sa.Column("checked_by", sa.Text, nullable=False),
+    _time("checked_at", now=True),
+    sa.CheckConstraint("alive between 0 and total", name="alive"),
+    sa.Index("ix_marker_checks_product_revision", "product_revision", "catalogue_sha256"),
 )
 
 box_events = sa.Table(

@@ -58,3 +58,20 @@ def test_eight_processes_migrate_one_empty_database_without_an_error(empty_datab
     assert len(set(answers)) == 1, answers
     with make_engine(empty_database, application="test", pooled=False).connect() as connection:
         assert connection.scalar(sa.text("select count(*) from alembic_version")) == 1
+
+
+def test_no_attempt_but_an_imported_one_stands_without_the_box_that_started_it(database: str) -> None:
+    values = (
+        "insert into sweeps (id, plan, suite, suite_sha256, mode, trials, requested_by)"
+        " values ('s', 'c7', 'known', '', 'dry', 1, 'me');"
+        " insert into site_runs (sweep_id, arm, site, trial, order_key) values ('s', 'main', 'x', 1, 1)"
+    )
+    attempt = "insert into attempts (run_id, number, nonce, payload, state) select id, 1, 'n', '', '{}' from site_runs"
+    with make_engine(database, application="test", pooled=False).connect() as connection:
+        connection.execute(sa.text(values))
+        connection.commit()
+        with pytest.raises(sa.exc.IntegrityError, match="ck_attempts_started_by"):
+            connection.execute(sa.text(attempt.format("started")))
+        connection.rollback()
+        connection.execute(sa.text(attempt.format("graded")))
+        connection.rollback()
