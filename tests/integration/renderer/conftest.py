@@ -45,6 +45,7 @@ class Backend:
         self.puts: list[dict[str, Any]] = []
         self.sockets: list[WebSocket] = []
         self.opened = 0
+        self.refused = 0
         # Whether pings are answered.
         self.pongs = True
         # Whether every HTTP request is answered with 500.
@@ -157,6 +158,7 @@ class Backend:
 
     async def _dashboard(self, socket: WebSocket) -> None:
         if socket.headers.get("authorization") != f"Bearer {TOKEN}":
+            self.refused += 1
             await socket.close(4401)
             return
         await socket.accept()

@@ -59,11 +59,11 @@ def test_a_refused_token_is_tried_again_with_what_the_file_then_holds(lone_backe
     token_file = tmp_path / "token"
     token_file.write_text("wrong")
 
-    async def mend_later() -> None:
-        holding = asyncio.create_task(hold(lone_backend.url, token_file, until=lambda: lone_backend.opened == 1))
-        await asyncio.sleep(0.3)
-        assert lone_backend.opened == 0
-        token_file.write_text(TOKEN)
-        await holding
+    def mend_once_refused() -> bool:
+        if lone_backend.refused and token_file.read_text() != TOKEN:
+            assert lone_backend.opened == 0
+            token_file.write_text(TOKEN)
+        return bool(lone_backend.opened == 1)
 
-    asyncio.run(mend_later())
+    asyncio.run(hold(lone_backend.url, token_file, until=mend_once_refused))
+    assert lone_backend.refused >= 1
