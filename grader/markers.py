@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import re2
+
+from broker.markers import read_catalogue
 
 # The slice is bytes of any kind: RE2 in Latin-1 sees each byte as one character and refuses none.
 _OPTIONS = re2.Options()
@@ -49,6 +50,8 @@ class Marker:
     template: str
     pattern: str
     example: str
+    # no line of its own: looked for within the values of others
+    is_value: bool = False
 
     @property
     def head(self) -> str:
@@ -199,11 +202,11 @@ def compile_catalogue(text: str) -> Catalogue:
         raise ValueError("two markers have the same name")
     by_word: dict[bytes, tuple[_Headed, ...]] = {}
     for marker in markers:
-        if marker.origin is not Origin.REPLY:
+        if not marker.is_value:
             head = marker.head.encode()
             word = head.partition(b" ")[0]
             by_word[word] = (*by_word.get(word, ()), _Headed(marker.name, head))
-    replies = [marker for marker in markers if marker.origin is Origin.REPLY]
+    replies = [marker for marker in markers if marker.is_value]
     return Catalogue(
         markers=markers,
         _by_word=by_word,
@@ -215,7 +218,8 @@ def compile_catalogue(text: str) -> Catalogue:
 
 def _read(entry: dict[str, Any]) -> Marker:
     try:
-        return Marker(**{**entry, "origin": Origin(entry["origin"])})
+        origin = Origin(entry["origin"])
+        return Marker(**{"is_value": origin is Origin.REPLY, **entry, "origin": origin})
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"marker {entry.get('name', '?')!r}: {error}") from error
 
@@ -232,7 +236,7 @@ def _compile(marker: Marker) -> _Pattern:
 @cache
 def load_catalogue() -> Catalogue:
     """The catalogue that ships with bv3, read and compiled once per process."""
-    return compile_catalogue(files("broker").joinpath("markers.toml").read_text("utf-8"))
+    return compile_catalogue(read_catalogue())
 
 
 def unquote(printed: str) -> str:

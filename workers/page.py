@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.codec import clean_text
+from broker.markers import read_pattern
 from broker.types import Editable, PageRead, Seen
 
 KEPT_EDITABLES = 40
@@ -21,7 +22,7 @@ _QUOTES = str.maketrans(dict.fromkeys(_DOUBLE_QUOTES, '"') | dict.fromkeys(_SING
 # What editors put into empty or edited text, and nobody typed.
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad]")
 # A text box in the accessibility listing (contract section 4), with its value.
-_LISTED_VALUE = re.compile(r'^\[\d+\]\*?<(?:textbox|searchbox|combobox)\b[^\n]*? value="([^\n]*)">$', re.MULTILINE)
+_LISTED_VALUE = re.compile(read_pattern("reply_listed_value"), re.MULTILINE)
 # The listing cuts values; a payload's first 24 characters tell it from any other.
 _LISTED_VALUE_CHARS = 60
 _DISTINCT_CHARS = 24
