@@ -18,11 +18,12 @@ _EXAMPLES = """\b
 examples:
   bv3-grade scorecard last            the nine criteria of the newest sweep
   bv3-grade show last instagram#4     why that run has its verdict
+  bv3-grade calibrate last            verdicts against the truth of a reference stack
   bv3-grade export c7-2026            rows and log slices as files; any unique beginning of an id will do
 
 \b
 exit codes:
-  0 done   1 a criterion failed (--gate), or a record could not be graded
+  0 done   1 a criterion failed (--gate), a record could not be graded, or a verdict is not the truth
   2 wrong request   3 a service is away   130 interrupted
 """
 
@@ -79,6 +80,25 @@ def show(sweep: str, run: str, as_json: bool) -> int:  # noqa: FBT001 - click
     from grader import commands
 
     return commands.show_run(sweep, run, as_json=as_json)
+
+
+@main_group.command()
+@click.argument("sweeps", metavar="SWEEP...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/calibration.md).")
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the tables as a page, too.",
+)
+def calibrate(sweeps: tuple[str, ...], as_json: bool, markdown: Path | None) -> int:  # noqa: FBT001 - click
+    """Set the verdicts of reference SWEEPs against the truth that the stack recorded; 1 when any is misgraded.
+
+    Several sweeps are summed when all ran on one revision and were graded by one version.
+    """
+    from grader import commands
+
+    return commands.calibrate_sweeps(sweeps, as_json=as_json, markdown=markdown)
 
 
 @main_group.command()

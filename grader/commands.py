@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
@@ -20,8 +21,11 @@ from broker.settings import load_settings, read_address
 from broker.store import grading
 from broker.store.engine import begin
 from broker.store.sweeps import find_sweep
+from grader import calibration
+from grader.calibration import TRUTH, Witnessed, calibrate
+from grader.calibration_tables import render_calibration, write_markdown
 from grader.criteria import Mark
-from grader.export import artifact_path, export_row, write_export
+from grader.export import artifact_path, export_row, write_export, write_page
 from grader.facts import AttemptRow
 from grader.farm import join_store
 from grader.markers import load_catalogue
@@ -112,6 +116,39 @@ def show_run(reference: str, run: str, *, as_json: bool) -> int:
         lines = [line for row in found for line in render_attempt(sweep.id, row, width=width)]
         write_lines(lines, sys.stdout, width=width)
     return EXIT_OK
+
+
+def calibrate_sweeps(references: Sequence[str], *, as_json: bool, markdown: Path | None) -> int:
+    """Prints the sweeps' verdicts against the truth; 1 when one is misgraded.
+
+    `markdown` then holds the tables. Raises UsageError for sweeps that can't be summed, and when that can't be written.
+    """
+    with join_store() as engine, begin(engine) as connection:
+        sweeps = [find_sweep(connection, reference) for reference in references]
+        witnessed: list[Witnessed] = []
+        ungraded = 0
+        for sweep in sweeps:
+            rows, missing = read_attempts(connection, sweep)
+            ungraded += missing
+            witnessed += [Witnessed(sweep=sweep.id, row=row, truth=_read_truth(connection, row)) for row in rows]
+    done = calibrate([sweep.id for sweep in sweeps], witnessed, ungraded=ungraded)
+    if as_json:
+        _print_json(calibration.to_json(done))
+    else:
+        write_lines(render_calibration(done), sys.stdout, width=_width())
+    if markdown is not None:
+        write_page(markdown, write_markdown(done))
+    return EXIT_GATE if done.misgraded else EXIT_OK
+
+
+def _read_truth(connection: sa.Connection, row: AttemptRow) -> bytes | None:
+    if row.record_id is None:
+        return None
+    try:
+        return grading.read_evidence(connection, row.record_id, TRUTH)
+    except ValueError:
+        # what can't be unpacked is no truth either; it is counted as such
+        return b""
 
 
 def grade_now() -> int:

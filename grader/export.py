@@ -124,6 +124,16 @@ def write_export(
     return len(lines)
 
 
+def write_page(path: Path, text: str) -> None:
+    """The file holds this text, at once or not at all. Raises UsageError when it can't be written."""
+    try:
+        _replace(path, text.encode("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"can't write {path}: {error.strerror}", hint="name a file in a folder that is there"
+        ) from error
+
+
 def _replace(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
