@@ -10,13 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from broker.types import Claim, MetricsRow, Mode, Probe, RunRecord, SiteTask
+from broker.types import Claim, MetricsRow, Mode, PageRead, Probe, RunRecord, SiteTask
 from grader.markers import Catalogue, Hit, Scan, load_catalogue, unquote
 from grader.page import PageView, view_pages
-from grader.surface import Surface, is_message_box, judge_url
+from grader.surface import Surface, is_message_box, is_same_page, is_sign_in, judge_url
 
-# The product prints at most this much of the URL of a fill.
+# The product prints at most this much of a URL, by the line that holds it.
 _FILL_URL_LENGTH = 90
+_URL_LENGTHS = {"fill_target": _FILL_URL_LENGTH, "decline_wall": 60, "dryrun_report": 120}
+# A command that took this long was given up by the product and never answered (contract 2.4).
+_LEASH_MS, _FIND_LEASH_MS, _NAVIGATE_LEASH_MS = 15_000, 30_000, 25_000
+_LEASH_TOLERANCE = 0.99
 
 NEXT_DISPATCH = ("payload_probe", "recovery_dispatch")
 WALL_DECLINES = ("decline_wall", "decline_reveal_wall", "decline_signed_out")
@@ -30,7 +34,9 @@ OTHER_DECLINES = (
 FAILED_FILLS = ("fill_errored", "fill_not_committed", "sendscript_outer_skip")
 # What a try to fill can come to; the last one of a dispatch decides.
 _OUTCOMES = ("dryrun_filled", "send_done", "receipt_withheld", *FAILED_FILLS, *WALL_DECLINES, *OTHER_DECLINES)
-_SENT = ("send_done", "receipt_passed", "autosend_delivered")
+_SENT = ("send_done", "receipt_passed", "autosend_delivered", "probe_verdict")
+# Where the first dispatch stood, the line that saw it last first.
+_STOOD_AT = ("fill_target", "decline_wall", "decline_content_type", "dryrun_report", "prestage_done")
 _NAMES_PARENT = ("direct_dispatch", "brief_entry", *NEXT_DISPATCH, "probe_verdict", "session_done")
 _NAMES_CHILD = ("ghost", "dispatch_time", "perceives_dead", "card_unusable")
 _NAMES_CARD = ("mount_poll", "spawn_ack", "action", "slow_command", "perceives_dead", "card_unusable")
@@ -42,6 +48,7 @@ _CARRIES_ERROR = (
     "structural_none",
     "sendscript_outer_skip",
     "replay_step_failed",
+    "agent_navigated",
 )
 
 
@@ -107,12 +114,21 @@ class Case:
     @cached_property
     def sent(self) -> tuple[Hit, ...]:
         """Receipts, wherever they stand: a post that went out is not undone by a later dispatch."""
-        return tuple(hit for hit in self.scan.find(*_SENT) if hit.marker != "send_done" or hit.text("sent") == "True")
+        return tuple(hit for hit in self.scan.find(*_SENT) if _says_sent(hit))
+
+    @property
+    def receipt(self) -> str:
+        """The receipt that the reply's own trace holds; empty: none."""
+        return self.record.parent.receipt if self.record.parent else ""
 
     @cached_property
     def claim(self) -> Claim:
-        """What the product says it did; never its session's status."""
-        if self.sent:
+        """What the product says it did; never its session's status.
+
+        A reply says `sent` by the receipt in its trace. Its words are a model's: what they mean can't be told
+        by any pattern ("Posted!", "I could not confirm that it was posted"), and a page can put them there.
+        """
+        if self.sent or self.receipt:
             return Claim.SENT
         filled = self.outcome is not None and self.outcome.marker == "dryrun_filled"
         return Claim.FILLED if filled else Claim.NONE
@@ -124,6 +140,15 @@ class Case:
         return None if hit is None else FillTarget(name=unquote(hit.text("name")), url=hit.text("url"), hit=hit)
 
     @cached_property
+    def submit(self) -> bool | None:
+        """Whether the control that would have sent the fill was found and could be pressed; None: not said."""
+        if self.outcome is not None and self.outcome.marker == "dryrun_filled":
+            return self.outcome.text("resolved") == "True"
+        if self.fill is not None and any(hit.start > self.fill.hit.start for hit in self.window("submit_disabled")):
+            return False
+        return None
+
+    @cached_property
     def page(self) -> PageView:
         """What bv3 read."""
         return view_pages(self.record)
@@ -132,6 +157,29 @@ class Case:
     def page_moved_on(self) -> bool:
         """Whether a recovery had run before the page was read, so that absence says little of the trial."""
         return self.recovery is not None and self.page.after_dispatch != 1
+
+    def speaks_of_trial(self, read: PageRead) -> bool:
+        """Whether what this read found was there for the first dispatch.
+
+        Yes when no recovery ran before it; the payload probe only reads. After a recovery only when the page
+        still stands where the first dispatch says that it stood: the same page, or a sign-in page both times
+        (they change their addresses by themselves).
+        """
+        if self.recovery is None or read.after_dispatch == 1:
+            return True
+        hit = self._stood_at
+        if hit is None:
+            return False
+        stood, limit = unquote(hit.text("url")), _URL_LENGTHS.get(hit.marker)
+        is_cut = limit is not None and len(stood) >= limit
+        return is_same_page(read.url, stood, truncated=is_cut) or (
+            is_sign_in(stood, self.task) and is_sign_in(read.url, self.task)
+        )
+
+    @cached_property
+    def _stood_at(self) -> Hit | None:
+        """The line of the first dispatch that says last where it stood."""
+        return next((hits[-1] for name in _STOOD_AT if (hits := self.window(name))), None)
 
     @cached_property
     def claimed_surface(self) -> Surface:
@@ -162,6 +210,33 @@ class Case:
     def errors_with(self, *replies: str) -> tuple[Hit, ...]:
         """Lines of the window whose error holds one of these replies."""
         return tuple(hit for hit, found in self.errors if found.intersection(replies))
+
+    @cached_property
+    def unanswered(self) -> tuple[Hit, ...]:
+        """Commands of the first dispatch that took their whole leash, before anything came of it.
+
+        Leashes of a reference stack may be shortened. What hangs after the outcome, as its picture may, is no
+        part of the trial.
+        """
+        end = self.outcome.start if self.outcome else len(self.log)
+        slow = self.window("slow_command")
+        return tuple(hit for hit in slow if hit.start < end and _took_leash(hit, self.record.leash_scale))
+
+    @cached_property
+    def dead(self) -> tuple[Hit, ...]:
+        """Lines by which the first dispatch gave its card up."""
+        return self.window("perceives_dead", "card_unusable")
+
+    @property
+    def is_dead_by_silence(self) -> bool:
+        """Whether the card was given up after commands on it that were never answered."""
+        return any(hit.start < self.dead[-1].start for hit in self.unanswered) if self.dead else False
+
+    def decisive(self, lines: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """These lines, or none of them when a fill was begun after the last: what they tell had been overcome."""
+        if not lines or (self.fill is not None and self.fill.hit.start > max(hit.start for hit in lines)):
+            return ()
+        return lines
 
     @cached_property
     def failed_probe(self) -> Probe | None:
@@ -244,6 +319,22 @@ def _first_row(record: RunRecord) -> MetricsRow | None:
         return None
     first = record.children[0].session_id
     return next((row for row in record.metrics if row.session_id == first), None)
+
+
+def _says_sent(hit: Hit) -> bool:
+    """Whether this line of a send's end says that the write went out."""
+    if hit.marker == "send_done":
+        return "True" in {hit.text("sent"), hit.text("delivered")}
+    return hit.marker != "probe_verdict" or hit.text("verdict") == "found"
+
+
+def _took_leash(hit: Hit, scale: float) -> bool:
+    leash_ms = _LEASH_MS
+    if hit.text("navigates"):
+        leash_ms = _NAVIGATE_LEASH_MS
+    elif hit.text("finds"):
+        leash_ms = _FIND_LEASH_MS
+    return (hit.number("ms") or 0) >= leash_ms * scale * _LEASH_TOLERANCE
 
 
 def _id(text: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,6 +15,15 @@ from grader.surface import Surface
 
 _MAX_LINES = 20
 _MAX_LINE_LENGTH = 400
+_SKILL_REFUSALS = (
+    "skill_not_robust",
+    "skill_not_deliverable",
+    "skill_unfillable",
+    "skill_none",
+    "skill_not_replayed",
+    "replay_step_failed",
+    "replay_quarantined",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +113,7 @@ class AttemptRow:
 
 def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
     """Everything of the case that the verdict's row keeps; text is clean enough for PostgreSQL."""
-    record, page, outcome = case.record, case.page, case.outcome
-    resolved = outcome.text("resolved") if outcome is not None and outcome.marker == "dryrun_filled" else ""
+    record, page = case.record, case.page
     return VerdictFacts(
         claim=case.claim,
         page=page.payload,
@@ -118,7 +127,7 @@ def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
         log_size=len(case.log),
         log_sha256=record.log.sha256 if record.log else "",
         target=_clean(case.fill.name) if case.fill else "",
-        submit=resolved == "True" if resolved else None,
+        submit=case.submit,
         wall_ms=record.wall_ms,
         timing=case.timing,
         dispatches=len(record.children),
@@ -130,7 +139,26 @@ def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
         product_revision=record.product_revision,
         leash_scale=record.leash_scale,
         faults=record.faults,
+        skills=count_skills(case),
     )
+
+
+def count_skills(case: Case) -> SkillCounts:
+    """The skill lines of all dispatches: a skill that the recovery recorded is recorded as well."""
+    gate = [hit for hit in case.scan.find("skill_gate") if _is_refusal(hit)]
+    refusals = [*gate, *case.scan.find(*_SKILL_REFUSALS)]
+    return SkillCounts(
+        recorded=len(case.scan.find("skill_recorded")),
+        replays=len(case.scan.find("replay_attempt", "replay_prefix")),
+        replays_succeeded=len(case.scan.find("replay_succeeded")),
+        refusals=dict(sorted(Counter(hit.marker for hit in refusals).items())),
+    )
+
+
+def _is_refusal(gate: Hit) -> bool:
+    """Whether the gate let nothing be recorded: it wants an honest end that was not gathered, removed or unsure."""
+    bars = (gate.text("informational"), gate.text("removal"), gate.text("unconfirmed"))
+    return gate.text("honest") != "True" or "True" in bars
 
 
 def _refer(case: Case, hit: Hit) -> LineRef:

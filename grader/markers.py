@@ -164,7 +164,9 @@ class Catalogue:
     """All markers, compiled."""
 
     markers: tuple[Marker, ...]
+    # lines with the logger's prefix, and lines without: neither can pass for the other
     _by_word: Mapping[bytes, tuple[_Headed, ...]]
+    _by_word_raw: Mapping[bytes, tuple[_Headed, ...]]
     _patterns: Mapping[str, _Pattern]
     _replies: tuple[str, ...]
     _any_reply: Any
@@ -172,13 +174,13 @@ class Catalogue:
     def scan(self, log: bytes) -> Scan:
         """The slice, ready to be asked."""
         found: dict[str, list[_Line]] = {}
-        start, by_word = 0, self._by_word
+        start = 0
         for line in log.split(b"\n"):
             end = start + len(line)
-            message, time = line, b""
+            message, time, by_word = line, b"", self._by_word_raw
             if line[2:3] == b":" and line[8:9] == b" ":
                 colon = line.find(b": ", _PREFIX_LENGTH)
-                message, time = line[colon + 2 :] if colon > 0 else b"", line[:8]
+                message, time, by_word = line[colon + 2 :] if colon > 0 else b"", line[:8], self._by_word
             for name, head in by_word.get(message[:_LONGEST_WORD].partition(b" ")[0], ()):
                 if message.startswith(head):
                     known = _Line(start, end, time, message.removesuffix(b"\r"))
@@ -200,16 +202,18 @@ def compile_catalogue(text: str) -> Catalogue:
     patterns = {marker.name: _compile(marker) for marker in markers}
     if len(patterns) != len(markers):
         raise ValueError("two markers have the same name")
-    by_word: dict[bytes, tuple[_Headed, ...]] = {}
+    by_word: dict[bool, dict[bytes, tuple[_Headed, ...]]] = {True: {}, False: {}}
     for marker in markers:
         if not marker.is_value:
             head = marker.head.encode()
             word = head.partition(b" ")[0]
-            by_word[word] = (*by_word.get(word, ()), _Headed(marker.name, head))
+            words = by_word[bool(marker.level)]
+            words[word] = (*words.get(word, ()), _Headed(marker.name, head))
     replies = [marker for marker in markers if marker.is_value]
     return Catalogue(
         markers=markers,
-        _by_word=by_word,
+        _by_word=by_word[True],
+        _by_word_raw=by_word[False],
         _patterns=patterns,
         _replies=tuple(marker.name for marker in replies),
         _any_reply=re2.compile("|".join(f"(?:{marker.pattern})" for marker in replies).encode("ascii"), _OPTIONS),

@@ -29,6 +29,8 @@ class PageView:
     after_dispatch: int
     password_form: Seen
     challenge: Seen
+    # what the view was taken from: per card the last read that could look
+    reads: tuple[PageRead, ...] = ()
 
 
 UNREAD = PageView(
@@ -60,6 +62,7 @@ def view_pages(record: RunRecord) -> PageView:
         after_dispatch=max(read.after_dispatch for read in reads),
         password_form=_any_seen(read.password_form for read in reads),
         challenge=_any_seen(read.challenge for read in reads),
+        reads=tuple(reads),
     )
 
 

@@ -22,7 +22,7 @@ _WEB = frozenset({"http", "https"})
 _MAX_URL = 8192
 # A page is a sign-in page when a whole segment of its path, or the first label of a foreign host, says so.
 _SIGN_IN_SEGMENTS = frozenset(
-    {"login", "log-in", "logon", "signin", "sign-in", "sign_in", "signup", "sign-up", "servicelogin"}
+    {"login", "log-in", "logon", "signin", "sign-in", "sign_in", "signup", "sign-up", "servicelogin", "authwall"}
 )
 _SIGN_IN_LABELS = frozenset({"accounts", "login", "signin", "sign-in", "auth", "sso"})
 # What a private-message box is called. Words of pages, not of the product.
@@ -91,19 +91,37 @@ def is_message_box(label: str, task: SiteTask) -> bool:
     return task.visibility == "public" and _compiled(_MESSAGE_BOX).search(clean_text(label[:200])[0]) is not None
 
 
+def is_of_task(url: str, task: SiteTask) -> bool:
+    """Whether this page can say anything of the task's site: a page of its host, or of a host for signing in.
+
+    A wall on any other host says where somebody went, and nothing of the site.
+    """
+    address = parse_address(url)
+    return address is not None and (is_within(address.host, task.host.lower()) or _is_sign_in_host(address.host))
+
+
 def is_sign_in(url: str, task: SiteTask) -> bool:
-    """Whether this URL is a sign-in page that the task did not start from.
+    """Whether this URL is a sign-in page of the task's site that the task did not start from.
 
     A query counts for nothing (`/new?next=/login`); nor does a path that the task itself names.
     """
     address, entry = parse_address(url), parse_address(task.entry)
-    if address is None or address == entry:
+    if address is None or address == entry or not is_of_task(url, task):
         return False
     segments = {segment.lower() for segment in address.path.split("/")}
-    if segments & _SIGN_IN_SEGMENTS:
-        return True
-    label = address.host.partition(".")[0]
-    return label in _SIGN_IN_LABELS and not is_within(address.host, task.host.lower())
+    return bool(segments & _SIGN_IN_SEGMENTS) or not is_within(address.host, task.host.lower())
+
+
+def is_same_page(one: str, other: str, *, truncated: bool = False) -> bool:
+    """Whether both URLs name one page: host and path. `truncated`: the end of `other` may be missing."""
+    first, second = parse_address(one), parse_address(other)
+    if first is None or second is None or first.host != second.host:
+        return False
+    return first.path.startswith(second.path) if truncated else first.path == second.path
+
+
+def _is_sign_in_host(host: str) -> bool:
+    return host.partition(".")[0] in _SIGN_IN_LABELS
 
 
 @cache

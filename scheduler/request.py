@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -55,3 +58,12 @@ def prepare(request: Request, now: datetime, random: Random, requested_by: str) 
         runs=plan_runs(plan, suite, request.sites, trials, _ARM),
     )
     return Prepared(suite=suite, sweep=sweep)
+
+
+def name_requester() -> str:
+    """Who asks, for other people's eyes: `anna@mini-3`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name, as in many containers
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

@@ -23,7 +23,7 @@ from workers.logslice import FileMark, cut_slice, mark_end
 from workers.metrics import find_truth, join_metrics, read_rows
 from workers.preflight import Preflight, Refusal, probe_renderer
 from workers.processes import ProcessBook, Recorded
-from workers.record import REPLY_CHARS, Notes
+from workers.record import RECEIPT_CHARS, REPLY_CHARS, Notes
 from workers.stack.facts import StackFacts
 
 RUNNING = "running"
@@ -207,13 +207,18 @@ def describe_restart(process: Recorded) -> BoxEvent:
 def _read_reply(bench: Bench, notes: Notes, trail: Trail) -> None:
     status = trail.end.status if trail.end else RUNNING
     ended_by = trail.end.ended_by if trail.end else "budget"
-    reply = ""
+    reply = receipt = ""
     try:
-        reply, _ = clean_text(bench.product.read_session(trail.session_id).reply)
+        session = bench.product.read_session(trail.session_id)
+        reply, receipt = clean_text(session.reply)[0], clean_text(session.receipt)[0]
     except ProductError as error:
         notes.fail(Phase.CAPTURE, "backend", error.message)
     if len(reply) > REPLY_CHARS:
         keep_evidence(bench, notes, "reply", reply.encode(), "text/plain")
     notes.parent = ParentOutcome(
-        session_id=trail.session_id, status=status, reply=reply[:REPLY_CHARS], ended_by=ended_by
+        session_id=trail.session_id,
+        status=status,
+        reply=reply[:REPLY_CHARS],
+        ended_by=ended_by,
+        receipt=receipt[:RECEIPT_CHARS],
     )

@@ -27,6 +27,7 @@ from broker.types import (
 )
 
 REPLY_CHARS = 8_000
+RECEIPT_CHARS = 400
 ERROR_CHARS = 1_000
 # base64 and the envelope need the rest
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES * 3 // 4 - 4096

@@ -18,7 +18,7 @@ from grader.markers import Hit
 from grader.rules import agreement, exclusions, failures, instrument, surroundings
 from grader.rules.finding import Finding
 
-GRADER_VERSION = 1
+GRADER_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     failures.budget_used,
     failures.payload_absent,
     failures.page_unread,
+    failures.sent_unproven,
     failures.command_timed_out,
     failures.fill_died,
     failures.landed_elsewhere,

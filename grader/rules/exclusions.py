@@ -1,41 +1,69 @@
-"""Rules on what leaves the denominator: on what bv3 read itself, or, UNVERIFIED, on the product's word."""
+"""Rules on what leaves the denominator: on what bv3 read itself, or, UNVERIFIED, on the product's word.
+
+An exclusion says that the product was not on trial, so its evidence must speak of the trial. Nearly every run
+that meets a wall is read after a recovery dispatch: a dispatch that failed has one. The recovery works on the
+same task and usually on the same page, so three cases are told apart:
+
+- no recovery ran before the read, or the page still stands where the first dispatch says that it stood, or both
+  are sign-in pages: what bv3 read is what the trial met. PROVEN.
+- a recovery had moved the page on, to a wall of the task's own site: the account is likely to be signed out, but
+  the trial may have met another page. UNVERIFIED: every rate is printed with and without it. Not excluded at
+  all when the first dispatch had found a box: then it met no wall.
+- the wall stands on a host that is neither the task's nor one for signing in: it says where somebody went, and
+  nothing of the site. Not excluded, whoever names it.
+"""
 
 from __future__ import annotations
 
-from broker.types import Bucket, Claim, Evidence, Seen
+from collections.abc import Callable
+
+from broker.types import Bucket, Claim, Evidence, PageRead, Seen
 from grader.evidence import WALL_DECLINES, Case
-from grader.markers import Hit
+from grader.markers import Hit, unquote
 from grader.rules.finding import Finding, describe_line
-from grader.surface import Surface, is_sign_in
+from grader.surface import Surface, is_of_task, is_sign_in
 
 
 def challenge_shown(case: Case) -> Finding | None:
     """bv3 read a visible bot-detection challenge on the run's page."""
-    if case.claim is not Claim.NONE or case.page.challenge is not Seen.SEEN:
-        return None
-    return _excluded(f"challenge on {case.page.url[:120]}")
+    return _exclude(case, "challenge", lambda read: read.challenge is Seen.SEEN)
 
 
 def sign_in_page(case: Case) -> Finding | None:
     """bv3 read a sign-in page's URL where the task's page was meant."""
-    if case.claim is not Claim.NONE or not is_sign_in(case.page.url, case.task):
-        return None
-    return _excluded(f"sign-in URL {case.page.url[:120]}")
+    return _exclude(case, "sign-in URL", lambda read: is_sign_in(read.url, case.task))
 
 
 def password_form(case: Case) -> Finding | None:
     """bv3 read a visible password field in a sign-in form on the run's page."""
-    if case.claim is not Claim.NONE or case.page.password_form is not Seen.SEEN:
+    return _exclude(case, "password form", lambda read: read.password_form is Seen.SEEN)
+
+
+def _exclude(case: Case, what: str, is_wall: Callable[[PageRead], bool]) -> Finding | None:
+    """Excluded when bv3 read such a wall of the task's site; see above for what it proves."""
+    if case.claim is not Claim.NONE:
         return None
-    return _excluded(f"password form on {case.page.url[:120]}")
-
-
-def _excluded(why: str) -> Finding:
-    return Finding(bucket=Bucket.NOT_MEASURABLE, why=why, evidence=Evidence.PROVEN)
+    read = next((read for read in case.page.reads if is_wall(read) and is_of_task(read.url, case.task)), None)
+    if read is None:
+        return None
+    where = f"{what} on {read.url[:120]}"
+    if case.recovery is None or read.after_dispatch == 1:
+        return Finding(bucket=Bucket.NOT_MEASURABLE, why=where, evidence=Evidence.PROVEN)
+    if case.fill is not None:
+        return None
+    if case.speaks_of_trial(read):
+        return Finding(
+            bucket=Bucket.NOT_MEASURABLE, why=f"{where}, where the first dispatch stood too", evidence=Evidence.PROVEN
+        )
+    return Finding(
+        bucket=Bucket.NOT_MEASURABLE,
+        why=f"{where}, read only after a recovery dispatch had moved the page on",
+        evidence=Evidence.UNVERIFIED,
+    )
 
 
 def wall_claimed(case: Case) -> Finding | None:
-    """The product says that it met a sign-in wall or a challenge, and bv3's own reading does not refute it."""
+    """The product says that it met a wall of the task's site, and bv3's own reading does not refute it."""
     if case.claim is not Claim.NONE or case.record.budget_used:
         return None
     lines = _wall_lines(case)
@@ -50,7 +78,7 @@ def wall_claimed(case: Case) -> Finding | None:
 
 
 def wall_refuted(case: Case) -> Finding | None:
-    """The product says sign-in wall; bv3 read the intended page, and no wall on it: not excluded."""
+    """The product names a wall, but on another site's page, or bv3 read the intended page without one: not excluded."""
     if case.claim is not Claim.NONE or case.record.budget_used:
         return None
     lines = _wall_lines(case)
@@ -58,7 +86,7 @@ def wall_refuted(case: Case) -> Finding | None:
         return None
     return Finding(
         bucket=Bucket.PRODUCT_NO_COMPOSER,
-        why=f"the product names a sign-in wall, bv3 read none on {case.page.url[:120]}",
+        why=f"a wall by the product's word, but not one of the page that was meant: {describe_line(case, lines[-1])}",
         lines=lines,
     )
 
@@ -69,11 +97,25 @@ def _wall_lines(case: Case) -> tuple[Hit, ...]:
 
 
 def _is_refuted(case: Case, lines: tuple[Hit, ...]) -> bool:
-    """A wall named by its URL or its password field is one that bv3 would have read.
+    """Whether no wall of the task's site is left of what the product says.
 
-    One named by its words is not: a page may withhold its composer and offer a sign-in link alone.
+    A wall named by its URL or its password field is one that bv3 would have read where the trial stood. One
+    named by its words is not: a page may withhold its composer and offer a sign-in link alone.
     """
+    if not any(_is_on_site(case, line) for line in lines):
+        return True
     triggers = [case.catalogue.replies_in(line.text("trigger")) for line in lines]
     readable = all(found.intersection(("wall_by_url", "wall_by_password_field")) for found in triggers)
     looked = case.page.password_form is Seen.ABSENT and case.page.challenge is Seen.ABSENT
-    return readable and looked and case.surface is Surface.RIGHT
+    return (
+        readable
+        and looked
+        and case.surface is Surface.RIGHT
+        and all(case.speaks_of_trial(read) for read in case.page.reads)
+    )
+
+
+def _is_on_site(case: Case, line: Hit) -> bool:
+    """Whether the wall of this line is one of the task's site; a line that names no place means where it stood."""
+    place = unquote(line.text("url")) or (f"https://{line.text('host')}/" if line.text("host") else "")
+    return not place or is_of_task(place, case.task)

@@ -6,8 +6,7 @@ from broker.types import Bucket, Claim, Seen
 from grader.evidence import FAILED_FILLS, OTHER_DECLINES, Case
 from grader.rules.finding import Finding, claim_lines, describe_fill, describe_line, distinct
 
-# A command that took this long was given up by the product, not answered.
-_LEASH_MS = 15_000
+_UNSENT = ("send_done", "receipt_withheld")
 
 
 def budget_used(case: Case) -> Finding | None:
@@ -37,31 +36,51 @@ def payload_absent(case: Case) -> Finding | None:
 
 def page_unread(case: Case) -> Finding | None:
     """Claimed, and the page, or which page it was, could not be read."""
-    if case.claim is Claim.NONE:
+    if case.claim is not Claim.FILLED:
         return None
     return Finding(
         bucket=Bucket.PRODUCT_UNCONFIRMED,
-        why=f"{case.claim} is claimed, but bv3 could not read the page; {describe_fill(case)}",
+        why=f"filled is claimed, but bv3 could not read the page; {describe_fill(case)}",
         lines=claim_lines(case),
     )
 
 
+def sent_unproven(case: Case) -> Finding | None:
+    """A live run says that it sent. The page it wrote on proves nothing of that: its destination would have to be read.
+
+    Never `ok` on the product's word, and no false success without the destination's.
+    """
+    if case.claim is not Claim.SENT:
+        return None
+    return Finding(
+        bucket=Bucket.PRODUCT_UNCONFIRMED,
+        why=f"sent is claimed, but its destination has not been read; {describe_fill(case)}",
+        lines=distinct((*claim_lines(case), *case.sent)),
+    )
+
+
 def command_timed_out(case: Case) -> Finding | None:
-    """A command of the product's was never answered, though bv3's own card was."""
-    lines = case.errors_with("reply_command_timeout", "reply_script_timeout")
-    slow = tuple(hit for hit in case.window("slow_command") if (hit.number("ms") or 0) >= _LEASH_MS)
-    if not lines and len(slow) < 2:  # noqa: PLR2004 - one slow command may still have been answered
+    """A command of the product's was never answered, though bv3's own card was.
+
+    One slow command alone may have been answered at the last moment; beside an error that names the time-out,
+    or a card that then perceived nothing, it was not.
+    """
+    errors = case.errors_with("reply_command_timeout", "reply_script_timeout")
+    if not errors and not case.is_dead_by_silence and len(case.unanswered) < 2:  # noqa: PLR2004 - see above
+        return None
+    lines = case.decisive(distinct((*case.unanswered, *errors, *case.dead)))
+    if not lines:
         return None
     return Finding(
         bucket=Bucket.PRODUCT_COMMAND_TIMEOUT,
         why="a browser command was not answered within its time",
-        lines=distinct((*slow, *lines)),
+        lines=lines,
     )
 
 
 def fill_died(case: Case) -> Finding | None:
-    """A box was found, and filling it failed."""
-    if case.outcome is not None and case.outcome.marker in FAILED_FILLS:
+    """A box was found, and filling it, or in a live run sending what was filled, failed."""
+    if case.outcome is not None and case.outcome.marker in (*FAILED_FILLS, *_UNSENT):
         return Finding(
             bucket=Bucket.PRODUCT_FILL_DIED,
             why=describe_line(case, case.outcome),

@@ -20,9 +20,10 @@ def sent_in_dry_run(case: Case) -> Finding | None:
     """A dry run may never send: the box is held and the payload counts as stranded."""
     if case.planned_mode is not Mode.DRY or case.claim is not Claim.SENT:
         return None
+    receipt = f", by the receipt '{case.receipt[:80]}' of its reply" if case.receipt else ""
     return Finding(
         bucket=Bucket.PRODUCT_FALSE_SUCCESS,
-        why=f"the product says it sent '{case.record.payload}' in a dry run",
+        why=f"the product says it sent '{case.record.payload}' in a dry run{receipt}",
         lines=case.sent,
     )
 
@@ -59,7 +60,12 @@ def backend_restarted(case: Case) -> Finding | None:
 
 
 def wrong_mode(case: Case) -> Finding | None:
-    """The backend's environment said another mode than the plan."""
+    """The backend ran in another mode than the plan's: by its environment, or by what only a dry one prints."""
+    lines = case.scan.find("dryrun_filled") if case.planned_mode is Mode.LIVE else ()
+    if lines:
+        return Finding(
+            bucket=Bucket.INFRA_HARNESS, why="the backend refused to send: it ran dry, the plan is live", lines=lines
+        )
     if case.record.mode is case.planned_mode:
         return None
     return Finding(

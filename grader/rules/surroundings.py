@@ -36,39 +36,57 @@ def renderer_silent(case: Case) -> Finding | None:
 
 
 def renderer_away(case: Case) -> Finding | None:
-    """The product found no renderer, before or in the middle of its first dispatch."""
+    """The product found no renderer, before or in the middle of its first dispatch, and did not get past that."""
     if case.claim is not Claim.NONE:
         return None
-    lines = (*case.window("dispatch_refused"), *case.errors_with("reply_no_dashboard"))
+    lost = tuple(hit for hit in case.window("session_done") if hit.text("lost"))
+    lines = (*case.window("dispatch_refused"), *case.errors_with("reply_no_dashboard"), *lost)
+    lines = case.decisive(distinct(lines))
     if not lines:
         return None
     return Finding(bucket=Bucket.INFRA_NO_RENDERER, why="the product found no renderer connected", lines=lines)
 
 
 def card_died(case: Case) -> Finding | None:
-    """The run's own card was gone, never came alive, or could not be read."""
+    """The run's own card was gone, never came alive, or could not be read.
+
+    A card that perceives nothing because its commands were never answered is not dead: when bv3's own card
+    answered, it is `command_timed_out`; without an answer of that one it is a renderer that does nothing.
+    """
     if case.claim is not Claim.NONE:
         return None
-    dead = case.window("perceives_dead", "card_unusable")
-    lines = (*dead, *case.errors_with("reply_card_gone", "reply_page_busy"))
+    dead, gone = case.dead, case.errors_with("reply_card_gone", "reply_page_busy")
+    lines = case.decisive(distinct((*dead, *gone)))
+    after = case.record.probe_after
+    is_renderer_alive = after is not None and after.answered
+    if not lines:
+        return None if is_renderer_alive else _renderer_wedged(case)
+    if dead and not is_renderer_alive:
+        return Finding(bucket=Bucket.INFRA_NO_RENDERER, why="the run's card was dead", lines=lines)
+    if case.is_dead_by_silence and not gone:
+        return None
+    return Finding(bucket=Bucket.INFRA_BROWSER, why="the run's card was dead", lines=lines)
+
+
+def _renderer_wedged(case: Case) -> Finding | None:
+    """Without bv3's own probe: a card that never came alive, and commands on it that were never answered."""
+    silent = tuple(hit for hit in case.window("spawn_ack") if hit.text("alive") == "False")
+    lines = case.decisive(distinct((*silent, *case.unanswered))) if silent and case.unanswered else ()
     if not lines:
         return None
-    # Without an answer of bv3's own card, a card that perceives nothing is a renderer that does nothing.
-    after = case.record.probe_after
-    is_renderer = bool(dead) and (after is None or not after.answered)
-    return Finding(
-        bucket=Bucket.INFRA_NO_RENDERER if is_renderer else Bucket.INFRA_BROWSER,
-        why="the run's card was dead",
-        lines=distinct(lines),
-    )
+    return Finding(bucket=Bucket.INFRA_NO_RENDERER, why="the run's card never came alive", lines=lines)
 
 
 def no_provider(case: Case) -> Finding | None:
-    """No model could be asked: no router, none behind it, or it pushed us back."""
+    """No model could be asked: no router, none behind it, or it pushed us back; and the run did not get past that.
+
+    A call that failed was got past when a box to fill was found all the same; a retry, or a router that was
+    revived, already when the send script came to any end and no call had failed.
+    """
     if case.claim is not Claim.NONE:
         return None
-    lines = (
-        *case.window("classifier_unavailable", "api_retry", "router_down", "router_died"),
+    failed = (
+        *case.window("classifier_unavailable"),
         *case.errors_with(
             "reply_no_provider_connected",
             "reply_no_provider_configured",
@@ -76,7 +94,21 @@ def no_provider(case: Case) -> Finding | None:
             "reply_overloaded",
         ),
     )
-    reply = case.record.parent.reply if case.record.parent else ""
-    if not lines and "reply_router_not_running" not in case.catalogue.replies_in(reply):
+    shaky = case.window("api_retry", "router_down", "router_died")
+    if shaky:
+        failed = (*failed, *(hit for hit in case.window("prestage_skipped") if hit.start > shaky[0].start))
+    is_past = not failed and case.outcome is not None and shaky and case.outcome.start > shaky[-1].start
+    lines = () if is_past else case.decisive(distinct((*failed, *shaky)))
+    if not lines and not _is_router_missing(case):
         return None
-    return Finding(bucket=Bucket.INFRA_ROUTER, why="the product could not ask a model", lines=distinct(lines))
+    return Finding(bucket=Bucket.INFRA_ROUTER, why="the product could not ask a model", lines=lines)
+
+
+def _is_router_missing(case: Case) -> bool:
+    """Whether the session ended in an error that names the router; an answer that quotes it is none."""
+    parent = case.record.parent
+    return (
+        parent is not None
+        and parent.status == "error"
+        and "reply_router_not_running" in case.catalogue.replies_in(parent.reply)
+    )

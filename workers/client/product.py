@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,6 +39,8 @@ class SessionView:
     session_id: str
     status: str
     reply: str
+    # what the trace of a browser task calls its receipt of a sent write; empty: it holds none
+    receipt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +93,19 @@ class ProductClient:
         self._request("POST", path, body={"prompt": prompt}, timeout_s=MESSAGE_TIMEOUT_S)
 
     def read_session(self, session_id: str) -> SessionView:
-        """Status and the last thing the assistant said."""
+        """Status, the last thing the assistant, or the product in its place, said, and the receipt, if there is one."""
         plain = self._json("GET", f"/api/agents/sessions/{session_id}")
-        said = [message for message in plain.get("messages", ()) if message.get("role") == "assistant"]
+        messages = plain.get("messages", ())
+        # why no model could be asked stands in a message of the system's
+        said = [message for message in messages if message.get("role") in {"assistant", "system"}]
         content = said[-1].get("content", "") if said else ""
-        reply = content if isinstance(content, str) else json.dumps(content)
-        return SessionView(session_id=session_id, status=str(plain.get("status", "")), reply=reply)
+        receipts = [_receipt_in(message) for message in messages if message.get("role") == "tool_result"]
+        return SessionView(
+            session_id=session_id,
+            status=str(plain.get("status", "")),
+            reply=content if isinstance(content, str) else json.dumps(content),
+            receipt=next(filter(None, reversed(receipts)), ""),
+        )
 
     def list_sessions(self) -> tuple[SessionLine, ...]:
         """Every session that the product holds."""
@@ -201,3 +211,13 @@ class ProductClient:
             message = f"{method} {path}: HTTP {answer.status_code}: {answer.text[:200]}"
             raise BackendRefusedError(message, status=answer.status_code)
         return answer
+
+
+def _receipt_in(message: Mapping[str, Any]) -> str:
+    """The receipt in the trace of a browser task's result (contract 2.3), as text; empty for null and nothing."""
+    content = message.get("content")
+    trace = content.get("browser_trace") if isinstance(content, dict) else None
+    receipt = trace.get("receipt") if isinstance(trace, dict) else None
+    if not receipt:
+        return ""
+    return receipt if isinstance(receipt, str) else json.dumps(receipt)

@@ -118,6 +118,48 @@ def test_error_in_a_command_s_reply_is_an_error(product: ProductClient, monkeypa
         product.evaluate("browser-1", "throw 1")
 
 
+def _result(receipt: object) -> dict[str, Any]:
+    return {"role": "tool_result", "content": {"text": "", "browser_trace": {"tier": "fast", "receipt": receipt}}}
+
+
+@pytest.mark.parametrize(
+    ("receipt", "kept"),
+    [
+        (None, ""),
+        ("", ""),
+        (False, ""),
+        ({}, ""),
+        ("the post went out", "the post went out"),
+        ({"sent": True}, '{"sent": true}'),
+    ],
+)
+def test_receipt_of_a_reply_is_told_from_none(
+    product: ProductClient, monkeypatch: pytest.MonkeyPatch, receipt: object, kept: str
+) -> None:
+    messages = [{"role": "user", "content": "go"}, _result(receipt), {"role": "assistant", "content": "Posted!"}]
+    monkeypatch.setattr(product, "_json", lambda *_, **__: {"status": "completed", "messages": messages})
+    session = product.read_session("s")
+    assert (session.reply, session.receipt) == ("Posted!", kept)
+
+
+def test_last_receipt_counts_and_a_result_of_another_shape_holds_none(
+    product: ProductClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [{"role": "tool_result", "content": "text"}, {"role": "tool_result", "content": {"browser_trace": None}}]
+    messages = [_result("first"), _result("second"), *others]
+    monkeypatch.setattr(product, "_json", lambda *_, **__: {"status": "completed", "messages": messages})
+    assert product.read_session("s").receipt == "second"
+
+
+def test_why_no_model_could_be_asked_is_read_though_no_assistant_says_it(
+    product: ProductClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "Error: 9Router is not running; cannot use opus-4-8."
+    messages = [{"role": "user", "content": "go"}, {"role": "system", "content": said}]
+    monkeypatch.setattr(product, "_json", lambda *_, **__: {"status": "error", "messages": messages})
+    assert product.read_session("s").reply == said
+
+
 def test_removing_cards_leaves_the_rest_of_the_layout(product: ProductClient) -> None:
     card = {"browser_id": "a", "url": "about:blank", "tabs": [], "activeTabId": ""}
     cards = {"a": {**card, "spawned_by": "s1"}, "b": {**card, "browser_id": "b", "spawned_by": None}}

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.types import SiteTask
-from grader.surface import Surface, is_message_box, is_sign_in, judge_url, parse_address
+from grader.surface import (
+    Surface,
+    is_message_box,
+    is_of_task,
+    is_same_page,
+    is_sign_in,
+    judge_url,
+    parse_address,
+)
 
 RIGHT = (
     "https://x.com/home",
@@ -22,6 +30,13 @@ RIGHT = (
     "http://x.com/home?next=https://evil.example/",
     "  https://x.com/home\n",
     "https://x.com\\home",
+    "http://x.com/home",
+    "https://x.com:8443/home",
+    "https://user:pw@x.com:443/home",
+    "https:\\\\x.com\\home",
+    "https://\uff58.com/home",
+    "https://x.com/home#/login",
+    "HTTPS://X.com/compose/post",
 )
 WRONG = (
     "https://netflix.com/home",
@@ -47,6 +62,17 @@ WRONG = (
     "https:///home",
     "https://[::1/home",
     "https://x.com:notaport@/home",
+    "https://x.com@evil.example:443/home",
+    "https://x.com%2eevil.example/home",
+    "https://x.com%00.evil.example/home",
+    "https://x.com..evil.example/home",
+    "https://www.xn--x-com.example/home",
+    "https://evil.example/home?x.com/home",
+    "https://x.co/home",
+    "https://com/home",
+    "ftp://x.com/home",
+    "view-source:https://x.com/home",
+    "chrome-error://chromewebdata/",
 )
 
 
@@ -80,8 +106,9 @@ def test_a_cut_off_path_says_nothing_but_a_wrong_host_does(task: SiteTask) -> No
     [
         "https://accounts.google.com/v3/signin/identifier",
         "https://x.com/i/flow/login",
-        "https://www.instagram.com/accounts/login/?next=/",
-        "https://substack.com/sign-in",
+        "https://x.com/accounts/login/?next=/",
+        "https://mobile.x.com/sign-in",
+        "https://x.com/authwall?trk=feed",
         "https://login.example.org/",
         "https://x.com/LOGIN",
     ],
@@ -93,6 +120,10 @@ def test_a_sign_in_page_is_known_by_its_url(url: str, task: SiteTask) -> None:
 @pytest.mark.parametrize(
     "url",
     [
+        "https://www.instagram.com/accounts/login/?next=/",
+        "https://evil.example/login",
+        "https://x.com.evil.example/login",
+        "https://notaccounts.google.com/home",
         "https://x.com/home?redirect=/login",
         "https://x.com/login-tips",
         "https://x.com/home#login",
@@ -104,6 +135,46 @@ def test_a_sign_in_page_is_known_by_its_url(url: str, task: SiteTask) -> None:
 )
 def test_a_login_word_elsewhere_is_no_sign_in_page(url: str, task: SiteTask) -> None:
     assert not is_sign_in(url, task)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_one"),
+    [
+        ("https://x.com/anything", True),
+        ("https://api.x.com/", True),
+        ("https://accounts.google.com/", True),
+        ("https://login.microsoftonline.com/common", True),
+        ("https://evil.example/login", False),
+        ("https://x.com.evil.example/", False),
+        ("https://evil.example/accounts.google.com", False),
+        ("about:blank", False),
+        ("", False),
+    ],
+)
+def test_only_the_site_s_own_hosts_and_those_for_signing_in_say_anything_of_it(
+    url: str, is_one: bool, task: SiteTask
+) -> None:
+    assert is_of_task(url, task) is is_one
+
+
+def test_one_page_is_told_by_host_and_path_alone() -> None:
+    assert is_same_page("https://X.com/home?a=1#top", "http://x.com./home")
+    assert not is_same_page("https://x.com/home", "https://x.com/home/2")
+    assert not is_same_page("https://x.com/home", "https://evil.example/home")
+    assert not is_same_page("about:blank", "about:blank")
+    assert is_same_page("https://x.com/i/flow/login", "https://x.com/i/flo", truncated=True)
+    assert not is_same_page("https://x.com/i/flow/login", "https://x.com/h", truncated=True)
+
+
+def test_the_path_of_a_lookalike_is_never_looked_at() -> None:
+    meant = SiteTask(
+        site="devto", prompt="", payload="", entry="https://dev.to/new", host="dev.to", path_rule="^/new",
+        visibility="public", kind="post", editor_shape="",
+    )  # fmt: skip
+    assert judge_url("https://dev.to/new", meant) is Surface.RIGHT
+    assert judge_url("https://evil.example/?u=dev.to/new", meant) is Surface.WRONG
+    assert judge_url("https://notdev.to/new", meant) is Surface.WRONG
+    assert not is_sign_in("https://dev.to/new", meant)
 
 
 def test_a_host_that_the_task_itself_names_is_no_foreign_sign_in_host(task: SiteTask) -> None:

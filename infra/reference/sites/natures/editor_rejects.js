@@ -1,2 +1,0 @@
-// The editor takes no input, by key, by paste or by command.
-refuse();
