@@ -19,6 +19,7 @@ examples:
   bv3-grade scorecard last            the nine criteria of the newest sweep
   bv3-grade show last instagram#4     why that run has its verdict
   bv3-grade calibrate last            verdicts against the truth of a reference stack
+  bv3-grade regrade c7-2026           what today's rules say of that sweep's evidence
   bv3-grade export c7-2026            rows and log slices as files; any unique beginning of an id will do
 
 \b
@@ -107,6 +108,21 @@ def grade() -> int:
     from grader import commands
 
     return commands.grade_now()
+
+
+@main_group.command()
+@click.argument("sweep")
+@click.option("--adopt", is_flag=True, help="Let the scorecard quote today's version from now on.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/regrade-json.md).")
+def regrade(sweep: str, adopt: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Judge SWEEP's stored evidence by today's rules: new verdicts beside the old, and what flipped.
+
+    Which version the scorecard quotes is changed by --adopt alone. Exit 1: a record could not be graded, a false
+    success was found, or rules have changed under the same version (then nothing is written).
+    """
+    from grader import commands
+
+    return commands.regrade(sweep, adopt=adopt, as_json=as_json)
 
 
 def run(arguments: Sequence[str]) -> int:

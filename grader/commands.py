@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
@@ -17,22 +17,26 @@ import sqlalchemy as sa
 
 from broker.errors import EXIT_GATE, EXIT_OK, ServiceError, UsageError
 from broker.queues import RESULTS
+from broker.requester import name_requester
 from broker.settings import load_settings, read_address
-from broker.store import grading
+from broker.store import grading, quoting
 from broker.store.engine import begin
 from broker.store.sweeps import find_sweep
 from grader import calibration
 from grader.calibration import TRUTH, Witnessed, calibrate
 from grader.calibration_tables import render_calibration, write_markdown
 from grader.criteria import Mark
-from grader.export import artifact_path, export_row, write_export, write_page
+from grader.export import Located, artifact_path, export_row, write_export, write_page
 from grader.facts import AttemptRow
 from grader.farm import join_store
 from grader.markers import load_catalogue
 from grader.reading import read_attempts, read_sweep
-from grader.render import render_attempt, render_scorecard, write_lines
+from grader.regrade import regrade_sweep
+from grader.regrade_report import quoting_line, regrade_json, regrade_lines, verdict_line
+from grader.render import Line, render_attempt, render_scorecard, write_lines
 from grader.scorecard import Scorecard, build_scorecard, to_json
 from grader.storing import grade_pending
+from grader.ticker import Ticker
 
 _RUN = re.compile(r"(?P<site>[^#]+)#(?P<trial>\d{1,9})")
 _PLAIN_WIDTH = 120
@@ -105,15 +109,28 @@ def show_run(reference: str, run: str, *, as_json: bool) -> int:
     with join_store() as engine, begin(engine) as connection:
         sweep = find_sweep(connection, reference)
         rows, _ = read_attempts(connection, sweep)
-    found = [row for row in rows if row.site == named["site"] and row.trial == int(named["trial"])]
+        found = [row for row in rows if row.site == named["site"] and row.trial == int(named["trial"])]
+        given = quoting.read_given(connection, [row.attempt_id for row in found])
+        adoption = quoting.read_adoption(connection, sweep.id)
     if not found:
         sites = ", ".join(sorted({row.site for row in rows})) or "none yet"
         raise UsageError(f"{sweep.id} has no graded attempt of {run}", hint=f"sites with one: {sites}")
     if as_json:
-        _print_json([export_row(sweep.id, row, artifact=_exported(sweep.id, row)) | _details(row) for row in found])
+        _print_json(
+            [
+                export_row(sweep.id, row, artifact=_exported(sweep.id, row))
+                | _details(row)
+                | {"verdicts": [asdict(verdict) for verdict in given if verdict.attempt_id == row.attempt_id]}
+                for row in found
+            ]
+        )
     else:
         width = _width()
-        lines = [line for row in found for line in render_attempt(sweep.id, row, width=width)]
+        lines = [
+            line
+            for row in found
+            for line in (*render_attempt(sweep.id, row, width=width), *_other_verdicts(row, given, adoption))
+        ]
         write_lines(lines, sys.stdout, width=width)
     return EXIT_OK
 
@@ -151,6 +168,18 @@ def _read_truth(connection: sa.Connection, row: AttemptRow) -> bytes | None:
         return b""
 
 
+def _other_verdicts(
+    row: AttemptRow, given: Sequence[quoting.GivenVerdict], adoption: quoting.Adoption | None
+) -> Iterator[Line]:
+    """Why this verdict is the quoted one and what the others are; nothing where there is only one."""
+    mine = [verdict for verdict in given if verdict.attempt_id == row.attempt_id]
+    others = [one for one in mine if (one.record_id, one.grader_version) != (row.record_id, row.grader_version)]
+    if others:
+        yield Line(text=quoting_line((row.grader_version,), adoption))
+        yield from (Line(text=f"  {verdict_line(one)}") for one in others)
+        yield Line()
+
+
 def grade_now() -> int:
     """Grades everything stored that has no verdict, records that failed before included."""
     with join_store() as engine:
@@ -159,7 +188,21 @@ def grade_now() -> int:
     return EXIT_GATE if done.failed else EXIT_OK
 
 
-def _exported(sweep: str, row: AttemptRow) -> Path | None:
+def regrade(reference: str, *, adopt: bool, as_json: bool) -> int:
+    """Judges the sweep's evidence again and prints what flipped; 1 when something of it needs a person."""
+    ticker = Ticker("judged again", sys.stderr)
+    with join_store() as engine, begin(engine) as connection:
+        sweep = find_sweep(connection, reference)
+        done = regrade_sweep(connection, sweep, adopt_for=name_requester() if adopt else None, on_progress=ticker.show)
+    if as_json:
+        _print_json(regrade_json(done, lambda change: _exported(sweep.id, change)))
+    else:
+        lines = regrade_lines(done, lambda change: _exported(sweep.id, change))
+        write_lines((Line(text=text) for text in lines), sys.stdout, width=_width())
+    return EXIT_OK if done.is_sound else EXIT_GATE
+
+
+def _exported(sweep: str, row: Located) -> Path | None:
     """The slice's file where an export has put it without being told otherwise, if it is there."""
     path = artifact_path(_RESULTS, sweep, row)
     return path if path.is_file() else None

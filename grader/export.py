@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from broker.errors import UsageError
 from broker.types import Bucket
@@ -49,7 +49,23 @@ COLUMNS = (
 )
 
 
-def artifact_path(folder: Path, sweep: str, row: AttemptRow) -> Path:
+class Located(Protocol):
+    """What names an attempt's files."""
+
+    @property
+    def site(self) -> str:
+        """The site's id."""
+
+    @property
+    def trial(self) -> int:
+        """The trial's number."""
+
+    @property
+    def attempt_id(self) -> int:
+        """The attempt's id."""
+
+
+def artifact_path(folder: Path, sweep: str, row: Located) -> Path:
     """Where this attempt's slice lies when the rows are a file in `folder`: relative where that is."""
     return folder / sweep / f"{row.site}_{row.trial}_a{row.attempt_id}.log"
 

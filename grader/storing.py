@@ -16,9 +16,10 @@ from broker.errors import CodecError, DatabaseError
 from broker.store import grading
 from broker.store.engine import begin
 from broker.types import Bucket, RunRecord
+from grader import rules
 from grader.facts import VerdictFacts
 from grader.grading import grade_record
-from grader.rules import GRADER_VERSION, RULE_BOX_LOST, RULE_GRADING_FAILED, RULE_UNREADABLE
+from grader.rules import RULE_BOX_LOST, RULE_GRADING_FAILED, RULE_UNREADABLE
 
 T = TypeVar("T")
 
@@ -90,9 +91,7 @@ def grade_pending(engine: sa.Engine, *, max_tries: int | None = MAX_TRIES) -> Pr
     while True:
         batch = persist(
             engine,
-            lambda connection: grading.pending(
-                connection, grader_version=GRADER_VERSION, limit=_BATCH + len(tried), max_tries=max_tries
-            ),
+            lambda connection: grading.pending(connection, limit=_BATCH + len(tried), max_tries=max_tries),
         )
         fresh = [row for row in batch if row.record_id not in tried]
         if not fresh:
@@ -125,7 +124,7 @@ def _blame_harness(row: grading.PendingRecord, rule: str, why: str) -> grading.N
     return grading.NewVerdict(
         attempt_id=row.attempt_id,
         record_id=row.record_id,
-        grader_version=GRADER_VERSION,
+        grader_version=rules.GRADER_VERSION,
         bucket=Bucket.INFRA_HARNESS,
         rule=rule,
         detail=clean_text(why)[0][:500],
@@ -144,7 +143,7 @@ def judge(row: grading.PendingRecord, slice_: bytes | None) -> grading.NewVerdic
     return grading.NewVerdict(
         attempt_id=row.attempt_id,
         record_id=row.record_id,
-        grader_version=GRADER_VERSION,
+        grader_version=rules.GRADER_VERSION,
         bucket=graded.verdict.bucket,
         rule=graded.verdict.rule,
         detail=graded.detail,
@@ -167,19 +166,23 @@ def _grade_lost(engine: sa.Engine) -> int:
     graded = 0
     while lost := persist(
         engine,
-        lambda connection: grading.pending_lost(connection, grader_version=GRADER_VERSION, limit=_BATCH),
+        lambda connection: grading.pending_lost(connection, limit=_BATCH),
     ):
         for attempt_id in lost:
-            verdict = grading.NewVerdict(
-                attempt_id=attempt_id,
-                record_id=None,
-                grader_version=GRADER_VERSION,
-                bucket=Bucket.INFRA_BOX_LOST,
-                rule=RULE_BOX_LOST,
-                detail="the box fell silent and left no record in time",
-                facts=to_json(VerdictFacts()),
-                counts=True,
-            )
-            persist(engine, partial(_save, new=verdict))
+            persist(engine, partial(_save, new=judge_lost(attempt_id)))
             graded += 1
     return graded
+
+
+def judge_lost(attempt_id: int) -> grading.NewVerdict:
+    """The verdict on an attempt of which nothing came in time."""
+    return grading.NewVerdict(
+        attempt_id=attempt_id,
+        record_id=None,
+        grader_version=rules.GRADER_VERSION,
+        bucket=Bucket.INFRA_BOX_LOST,
+        rule=RULE_BOX_LOST,
+        detail="the box fell silent and left no record in time",
+        facts=to_json(VerdictFacts()),
+        counts=True,
+    )

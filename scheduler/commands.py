@@ -13,8 +13,18 @@ from typing import Any
 import click
 
 from broker.errors import EXIT_OK, UsageError
+from broker.requester import name_requester
 from broker.settings import Settings, load_settings
-from broker.store.sweeps import SweepRow, create_sweep, find_sweep, list_sweeps, order, read_progress, refuse_nameless
+from broker.store.sweeps import (
+    IMPORT_PLAN,
+    SweepRow,
+    create_sweep,
+    find_sweep,
+    list_sweeps,
+    order,
+    read_progress,
+    refuse_nameless,
+)
 from scheduler import listing
 from scheduler.course import Wishes, close_course, run_course
 from scheduler.errors import InterruptError
@@ -22,7 +32,7 @@ from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
 from scheduler.listing import count
-from scheduler.request import Request, name_requester, prepare
+from scheduler.request import Request, prepare
 from scheduler.results import refuse_unwritable
 
 
@@ -84,6 +94,8 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
     with _store_with(settings, reference) as (store, sweep):
         if not detach:
             refuse_unwritable(wishes.out)
+        if sweep.plan == IMPORT_PLAN:
+            raise UsageError(f"sweep {sweep.id} was imported: no box can go on with it")
         if sweep.state == "finished":
             return _close_still(store, sweep, wishes)
         if sweep.state == "cancelled":

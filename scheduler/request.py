@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -58,12 +55,3 @@ def prepare(request: Request, now: datetime, random: Random, requested_by: str) 
         runs=plan_runs(plan, suite, request.sites, trials, _ARM),
     )
     return Prepared(suite=suite, sweep=sweep)
-
-
-def name_requester() -> str:
-    """Who asks, for other people's eyes: `anna@mini-3`."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a uid without a name, as in many containers
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"

@@ -255,8 +255,9 @@ _SETTLE = """
         select distinct on (a.run_id) a.run_id, a.state, v.bucket,
             v.bucket like 'infra%' and a.number <= s.retries and s.cancelled_at is null as again
         from site_runs sr join sweeps s on s.id = sr.sweep_id join attempts a on a.run_id = sr.id
+            -- the first one, whatever version is quoted later
             left join lateral (select bucket from verdicts v where v.attempt_id = a.id and v.counts
-                order by v.grader_version desc, v.id desc limit 1) v on true
+                order by v.grader_version, v.id limit 1) v on true
         where sr.state = 'started'
         order by a.run_id, a.number desc
     ) last

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from broker.chunks import join_evidence
 from broker.codec import from_json
+from broker.store.quoting import QUOTED_FIRST
 from broker.store.tables import box_notes, evidence, evidence_chunks, record_evidence, records, verdicts
 from broker.types import Bucket, Mode, RunRecord, SiteTask
 
@@ -31,7 +32,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRecord:
-    """A stored record that has no verdict of the asked version yet."""
+    """A stored record that is to be judged."""
 
     record_id: int
     attempt_id: int
@@ -69,8 +70,9 @@ class VerdictRow:
     attempt_id: int
     attempt_no: int
     attempt_state: str
+    # empty: imported, no box of ours
     box: str
-    started_at: datetime
+    started_at: datetime | None
     finished_at: datetime | None
     record_id: int | None
     bucket: Bucket | None
@@ -212,23 +214,24 @@ def _note(connection: sa.Connection, box: str, kind: str, sha256: str) -> None:
         connection.execute(insert(box_notes).values(box=box, kind=kind, sha256=sha256).on_conflict_do_nothing())
 
 
-def pending(
-    connection: sa.Connection, *, grader_version: int, limit: int, max_tries: int | None = None
-) -> tuple[PendingRecord, ...]:
-    """Stored records without a verdict of this version, fewest tries first, then oldest.
+def pending(connection: sa.Connection, *, limit: int, max_tries: int | None = None) -> tuple[PendingRecord, ...]:
+    """Stored records without any verdict, fewest tries first, then oldest; imported ones were judged elsewhere.
 
-    With `max_tries`, without those on which grading has failed so often.
+    A record that another version of the rules has judged is not among them: to judge it again is somebody's
+    decision (`regrade`), not what a new version does by itself. With `max_tries`, without those on which
+    grading has failed so often.
     """
     rows = connection.execute(
         sa.text(
             "select r.id, r.attempt_id, r.standing, r.raw, r.tries, a.payload, s.task, w.mode"
             " from records r join attempts a on a.id = r.attempt_id join site_runs s on s.id = a.run_id"
             " join sweeps w on w.id = s.sweep_id"
-            " where not exists (select from verdicts v where v.record_id = r.id and v.grader_version = :version)"
+            " where not exists (select from verdicts v where v.attempt_id = r.attempt_id and v.record_id = r.id)"
+            " and r.standing <> 'imported'"
             " and (cast(:max_tries as integer) is null or r.tries < :max_tries)"
             " order by r.tries, r.id limit :limit"
         ),
-        {"version": grader_version, "max_tries": max_tries, "limit": limit},
+        {"max_tries": max_tries, "limit": limit},
     )
     return tuple(
         PendingRecord(
@@ -245,16 +248,16 @@ def pending(
     )
 
 
-def pending_lost(connection: sa.Connection, *, grader_version: int, limit: int) -> tuple[int, ...]:
-    """Lost attempts that have no verdict of their own (one without a record) of this version yet."""
+def pending_lost(connection: sa.Connection, *, limit: int) -> tuple[int, ...]:
+    """Lost attempts that have no verdict of their own (one without a record) yet."""
     return tuple(
         connection.scalars(
             sa.text(
                 "select a.id from attempts a where a.state = 'lost' and not exists"
-                " (select from verdicts v where v.attempt_id = a.id and v.record_id is null"
-                "  and v.grader_version = :version) order by a.id limit :limit"
+                " (select from verdicts v where v.attempt_id = a.id and v.record_id is null)"
+                " order by a.id limit :limit"
             ),
-            {"version": grader_version, "limit": limit},
+            {"limit": limit},
         )
     )
 
@@ -317,19 +320,21 @@ def mark_failed(connection: sa.Connection, record_id: int, error: str) -> None:
 def verdict_rows(
     connection: sa.Connection, sweep_id: str, *, grader_version: int | None = None
 ) -> tuple[VerdictRow, ...]:
-    """One row per attempt of the sweep, by trial, site and number, with the newest verdict that counts.
+    """One row per attempt of the sweep, by trial, site and number, with the verdict that is quoted.
 
     With `grader_version`, the verdict of that version instead.
     """
     rows = connection.execute(
         sa.text(
             "select r.id as run_id, r.arm, r.site, r.trial, a.id as attempt_id, a.number as attempt_no,"
-            " a.state as attempt_state, a.box, a.started_at, a.finished_at, v.record_id, v.bucket, v.rule,"
+            # when an imported attempt ran is not known
+            " a.state as attempt_state, coalesce(a.box, '') as box, a.finished_at,"
+            " case when r.kind <> 'imported' then a.started_at end as started_at, v.record_id, v.bucket, v.rule,"
             " v.detail, v.facts, v.grader_version"
             " from attempts a join site_runs r on r.id = a.run_id"
             " left join lateral (select * from verdicts v where v.attempt_id = a.id and v.counts"
             "   and (cast(:version as integer) is null or v.grader_version = :version)"
-            "   order by v.grader_version desc, v.id desc limit 1) v on true"
+            f"   order by {QUOTED_FIRST} limit 1) v on true"
             " where r.sweep_id = :id order by r.order_key, r.id, a.number"
         ),
         {"id": sweep_id, "version": grader_version},
@@ -347,10 +352,11 @@ def count_late_breaches(connection: sa.Connection, sweep_id: str) -> int:
     return int(
         connection.scalar(
             sa.text(
-                "select count(distinct v.record_id) from verdicts v join attempts a on a.id = v.attempt_id"
-                " join site_runs r on r.id = a.run_id join records s on s.id = v.record_id"
-                " where r.sweep_id = :id and not v.counts and s.standing = 'late'"
-                " and v.bucket = 'product_false_success'"
+                "select count(*) from records s join attempts a on a.id = s.attempt_id"
+                " join site_runs r on r.id = a.run_id"
+                " join lateral (select v.bucket from verdicts v"
+                f"   where v.attempt_id = a.id and v.record_id = s.id   order by {QUOTED_FIRST} limit 1) v on true"
+                " where r.sweep_id = :id and s.standing = 'late' and v.bucket = 'product_false_success'"
             ),
             {"id": sweep_id},
         )
@@ -361,7 +367,9 @@ def count_late_breaches(connection: sa.Connection, sweep_id: str) -> int:
 def planned_shapes(connection: sa.Connection, sweep_id: str) -> dict[str, str]:
     """The sites that the sweep has runs for, each with its editor's shape."""
     rows = connection.execute(
-        sa.text("select distinct site, task ->> 'editor_shape' as shape from site_runs where sweep_id = :id"),
+        sa.text(
+            "select distinct site, coalesce(task ->> 'editor_shape', '') as shape from site_runs where sweep_id = :id"
+        ),
         {"id": sweep_id},
     )
     return {row.site: row.shape for row in rows}

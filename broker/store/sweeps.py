@@ -11,8 +11,12 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from broker.errors import UsageError
+from broker.store.quoting import QUOTED_FIRST
 from broker.store.tables import site_runs, sweeps
 from broker.types import Bucket, Family, SiteTask
+
+# The plan of a sweep whose runs another harness did.
+IMPORT_PLAN = "import"
 
 SweepState = Literal["active", "paused", "cancelled", "halted", "finished"]
 
@@ -185,11 +189,14 @@ def refuse_nameless(reference: str) -> None:
 
 
 def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
-    """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise."""
+    """The sweep meant by an id, a unique prefix of one, or `last`. Raises UsageError otherwise.
+
+    `last` is the newest one that boxes were to run: an imported sweep is older than the day it was imported.
+    """
     refuse_nameless(reference)
     if reference == "last":
-        query = "select id from sweeps order by created_at desc, id desc limit 1"
-        found = list(connection.scalars(sa.text(query)))
+        query = "select id from sweeps where plan <> :imported order by created_at desc, id desc limit 1"
+        found = list(connection.scalars(sa.text(query), {"imported": IMPORT_PLAN}))
     else:
         query = "select id from sweeps where starts_with(id, :ref) order by id = :ref desc, created_at desc limit 7"
         found = list(connection.scalars(sa.text(query), {"ref": reference}))
@@ -273,8 +280,10 @@ def order(
     or cancelled sweep takes no order: UsageError.
     """
     row = connection.execute(
-        sa.text(f"select {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
+        sa.text(f"select plan, {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
     ).one()
+    if row.plan == IMPORT_PLAN:
+        raise UsageError(f"sweep {sweep_id} was imported: it takes no {what}")
     if row.state in {"finished", "cancelled"}:
         raise UsageError(f"sweep {sweep_id} is {row.state}: it takes no {what}")
     if what == "cancel" and not _has_open_run(connection, sweep_id):
@@ -360,13 +369,13 @@ def read_progress(connection: sa.Connection, sweep_id: str, after_verdict: int) 
     )
 
 
-# One verdict per attempt: the newest that counts.
-_CURRENT_VERDICTS = """
-    select distinct on (v.attempt_id) v.id as verdict_id, v.bucket, a.number as attempt_no, a.box,
+# One verdict per attempt: the one that is quoted.
+_CURRENT_VERDICTS = f"""
+    select distinct on (v.attempt_id) v.id as verdict_id, v.bucket, a.number as attempt_no, coalesce(a.box, '') as box,
         r.site, r.trial, extract(epoch from a.finished_at - a.started_at)::float as wall_s
     from verdicts v join attempts a on a.id = v.attempt_id join site_runs r on r.id = a.run_id
     where r.sweep_id = :id and v.counts
-    order by v.attempt_id, v.grader_version desc, v.id desc
+    order by v.attempt_id, {QUOTED_FIRST}
 """
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from infra.reference.failure import ReferenceFailure
 
@@ -29,6 +30,15 @@ class Listener:
     port: int
     certificate: Path | None = None
     key: Path | None = None
+
+
+class Connection(H11Protocol):
+    """HTTP that lets its application close the connection: ``request.state.drop()``."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Tell each request of the connection how to close it."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "drop": transport.abort}
 
 
 class _Server(uvicorn.Server):
@@ -113,6 +123,7 @@ def _server(listener: Listener, *, log_config: dict[str, Any] | None, access_log
             ssl_certfile=listener.certificate,
             ssl_keyfile=listener.key,
             timeout_graceful_shutdown=GRACE_S,
+            http=Connection,
             ws="websockets-sansio",
             lifespan="on",
             server_header=False,

@@ -44,6 +44,8 @@ class Site:
     """One site of the suite, as its folder describes it."""
 
     name: str
+    # What the site calls itself.
+    brand: str
     # The host of the suite's task; further hosts are those it redirects to.
     host: str
     hosts: frozenset[str]
@@ -72,6 +74,7 @@ def _load(folder: Path) -> Site:
     truth = facts["truth"]
     return Site(
         name=folder.name,
+        brand=facts.get("brand", folder.name),
         host=facts["host"],
         hosts=frozenset([facts["host"], *facts.get("other_hosts", [])]),
         pages=tuple(_page(folder, row) for row in facts["page"]),

@@ -129,7 +129,7 @@ def test_a_record_whose_evidence_is_missing_is_asked_for_by_the_next_beat(
     assert save(engine, record).status == "stored"
     assert box.client.beat(box.token, "ready", {"unacknowledged": [sha256]}).stored == {sha256}
     with begin(engine) as connection:
-        row = grading.pending(connection, grader_version=1, limit=5)[0]
+        row = grading.pending(connection, limit=5)[0]
         assert grading.read_evidence(connection, row.record_id, "log") == LOG
         assert grading.read_evidence(connection, row.record_id, "screenshot") is None
         assert (row.payload, row.task.site) == (start.payload, "x")
@@ -161,10 +161,10 @@ def test_a_record_of_a_lost_attempt_is_late_and_counts_nowhere(
     with begin(engine) as connection:
         beats = dispatching.read_board(connection, planned_limit=1).boxes[0].beats
         dispatching.lose_attempts(connection, box="box-a", beats=beats, reason="silent")
-        assert grading.pending_lost(connection, grader_version=1, limit=5) == (start.attempt,)
+        assert grading.pending_lost(connection, limit=5) == (start.attempt,)
     assert save(engine, make_record(order, start)).status == "late"
     with begin(engine) as connection:
-        late = grading.pending(connection, grader_version=1, limit=5)[0]
+        late = grading.pending(connection, limit=5)[0]
         for record_id, bucket, counts in ((None, Bucket.INFRA_BOX_LOST, True), (late.record_id, Bucket.OK, False)):
             verdict = grading.NewVerdict(
                 attempt_id=start.attempt,
@@ -195,7 +195,7 @@ def test_only_an_infra_verdict_plans_a_run_again_until_its_tries_are_used_up(
         record = make_record(order, start, nonce=f"{tries}" * 32 if tries > 1 else NONCE, evidence=())
         assert save(engine, record).status == "stored"
         with begin(engine) as connection:
-            row = grading.pending(connection, grader_version=1, limit=1)[0]
+            row = grading.pending(connection, limit=1)[0]
             assert dispatching.settle_graded(connection) == 0, "not before there is a verdict"
             grading.save_verdict(
                 connection,
@@ -231,6 +231,6 @@ def test_a_record_on_which_grading_fails_is_kept_and_marked_and_the_others_come_
     save(engine, make_record(order, start, evidence=()))
     save(engine, make_record(order, start, evidence=(), wall_ms=1))
     with begin(engine) as connection:
-        first = grading.pending(connection, grader_version=1, limit=9)[0]
+        first = grading.pending(connection, limit=9)[0]
         grading.mark_failed(connection, first.record_id, "ValueError: no")
-        assert [row.tries for row in grading.pending(connection, grader_version=1, limit=9)] == [0, 1]
+        assert [row.tries for row in grading.pending(connection, limit=9)] == [0, 1]

@@ -1,0 +1,2 @@
+// The editor takes no input, by key, by paste or by command.
+refuse();

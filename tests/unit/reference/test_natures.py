@@ -1,0 +1,179 @@
+"""Natures of the sites' pages: where they are set, what they change, and what they leave alone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from infra.reference.sites.catalogue import load_sites
+from infra.reference.sites.natures import FOLDER, NATURES, embellish, find_open_sites
+from infra.reference.sites.server import Sites
+
+Ask = Callable[..., Any]
+
+
+class Client:
+    """Requests to the sites without a server in between."""
+
+    def __init__(self, editors: Path) -> None:
+        self._transport = httpx.ASGITransport(Sites(editors).make_app())
+
+    def ask(self, method: str, url: str, **more: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=self._transport, base_url="http://127.0.0.1") as client:
+                return await client.request(method, url, **more)
+
+        return asyncio.run(ask())
+
+    def get(self, url: str, **more: Any) -> httpx.Response:
+        return self.ask("GET", url, **more)
+
+    def post(self, url: str, **more: Any) -> httpx.Response:
+        return self.ask("POST", url, **more)
+
+
+PATHS = {
+    "x.com": "/home",
+    "linkedin.com": "/feed/",
+    "reddit.com": "/r/test/submit",
+    "youtube.com": "/watch?v=qk3vT0mB1xA",
+    "instagram.com": "/p/C9fKx2PoLqA/",
+    "twitch.tv": "/lumen_plays",
+}
+EMBELLISHED = [name for name, nature in NATURES.items() if nature.answer.scripts or nature.answer.top]
+EMBELLISHED += [name for name, nature in NATURES.items() if nature.answer.bottom]
+REPLACED = sorted(set(NATURES) - set(EMBELLISHED) - {"page_dropped"})
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path)
+
+
+@pytest.fixture
+def tell(client: Client) -> Ask:
+    def post(host: object, nature: object) -> Any:
+        return client.post("/__nature", json={"host": host, "nature": nature})
+
+    return post
+
+
+@pytest.fixture
+def get(client: Client) -> Ask:
+    return lambda host, path="": client.get(path or PATHS[host], headers={"host": f"www.{host}"})
+
+
+def test_open_sites_are_those_that_can_be_measured() -> None:
+    assert {site.host for site in find_open_sites()} == set(PATHS)
+    assert {site.name for site in load_sites()} - {site.name for site in find_open_sites()} == {
+        "gmail",
+        "substack",
+        "tiktok",
+    }
+
+
+def test_nature_is_set_listed_and_cleared(client: Client, tell: Ask) -> None:
+    assert client.get("/__nature").json() == {"natures": {}}
+    assert tell("www.linkedin.com", "page_404").json() == {"natures": {"linkedin.com": "page_404"}}
+    assert tell("x.com", "page_500").json() == {"natures": {"linkedin.com": "page_404", "x.com": "page_500"}}
+    assert tell("x.com", "page_204").json()["natures"]["x.com"] == "page_204"
+    assert tell("linkedin.com", None).json() == {"natures": {"x.com": "page_204"}}
+    assert client.get("/__nature").json() == {"natures": {"x.com": "page_204"}}
+
+
+@pytest.mark.parametrize(
+    ("host", "nature", "why"),
+    [
+        ("x.com", "page_403", "no nature is called 'page_403'"),
+        ("x.com", 7, "no nature is called 7"),
+        ("nobody.example", "page_404", "no open site has the host 'nobody.example'"),
+        ("mail.google.com", "page_404", "no open site has the host 'mail.google.com'"),
+        ("x.com.evil.example", "page_404", "no open site has the host"),
+        (None, None, "no open site has the host None"),
+    ],
+)
+def test_name_that_is_not_known_is_answered_with_those_that_are(
+    client: Client, tell: Ask, host: object, nature: object, why: str
+) -> None:
+    tell("x.com", "page_500")
+    answer = tell(host, nature)
+    assert answer.status_code == 400
+    body = answer.json()
+    assert why in body["error"]
+    assert (body["natures"], set(body["hosts"])) == (sorted(NATURES), set(PATHS))
+    assert client.get("/__nature").json() == {"natures": {"x.com": "page_500"}}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"host": "x.com"}', b'{"host": "x.com", "nature": null, "more": 1}'])
+def test_body_of_another_form_is_refused(client: Client, body: bytes) -> None:
+    assert client.post("/__nature", content=body).status_code == 400
+
+
+@pytest.mark.parametrize(("scheme", "host"), [("http", "x.com"), ("http", "nobody.example"), ("https", "127.0.0.1")])
+def test_only_this_machines_own_address_in_plain_http_is_listened_to(client: Client, scheme: str, host: str) -> None:
+    url, headers = f"{scheme}://127.0.0.1/__nature", {"host": host}
+    assert client.post(url, json={"host": "x.com", "nature": "page_404"}, headers=headers).status_code in {404, 405}
+    assert client.get(url, headers=headers).status_code == 404
+    assert client.get("/__nature").json() == {"natures": {}}
+
+
+@pytest.mark.parametrize("name", sorted(set(EMBELLISHED)))
+@pytest.mark.parametrize("host", sorted(PATHS))
+def test_the_page_is_as_it_is_but_for_what_the_nature_adds(tell: Ask, get: Ask, host: str, name: str) -> None:
+    plain = get(host)
+    tell(host, name)
+    natural = get(host)
+    assert (plain.status_code, natural.status_code) == (200, 200)
+    assert natural.headers["content-security-policy"] == plain.headers["content-security-policy"]
+    # The plain page with something put in between, in its order.
+    parts = re.split(r"(?<=<head>)|(?<=<body>)|(?=</body>)", plain.text)
+    assert re.fullmatch(".+?".join(re.escape(part) for part in parts).replace(".+?", ".*?"), natural.text, re.DOTALL)
+    assert len(natural.text) > len(plain.text)
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_no_page_is_ever_kept_and_every_other_site_stays_as_it_was(tell: Ask, get: Ask, name: str) -> None:
+    plain = {host: get(host) for host in PATHS}
+    tell("x.com", name)
+    for path in ("/", "/home", "/compose/post"):
+        natural = get("x.com", path)
+        assert natural.headers["cache-control"] == "no-store"
+        assert natural.status_code in {NATURES[name].answer.status, 302}
+        assert natural.text != plain["x.com"].text
+    for host in set(PATHS) - {"x.com"}:
+        assert get(host).text == plain[host].text
+    tell("x.com", None)
+    assert get("x.com").text == plain["x.com"].text
+
+
+@pytest.mark.parametrize("host", sorted(PATHS))
+def test_site_with_a_nature_is_still_read_at_its_destination(client: Client, tell: Ask, host: str) -> None:
+    tell(host, "page_500")
+    headers = {"host": host}
+    assert client.post("/reference/posts", json={"text": "a"}, headers=headers).status_code == 201
+    assert client.get("/reference/posts", headers=headers).json() == {"posts": [{"text": "a"}]}
+
+
+def test_every_file_of_the_natures_is_used_by_one() -> None:
+    answers = [nature.answer for nature in NATURES.values()]
+    templates = {name for answer in answers for name in (answer.page, answer.top, answer.bottom) if name}
+    used = {script for answer in answers for script in answer.scripts} | {Path(name).name for name in templates}
+    assert {path.name for path in FOLDER.iterdir()} - used == {"challenge_widget.html"}
+
+
+def test_exceptions_name_open_sites_only() -> None:
+    known = {site.name for site in find_open_sites()}
+    assert {site for nature in NATURES.values() for site in nature.exceptions} <= known
+
+
+def test_words_of_a_page_that_look_like_its_ends_are_left_alone() -> None:
+    page = "<head></head><body><p>&lt;body&gt;</p><script>'<body></body>'</script></body>"
+    assert embellish(page, head="H", top="T", bottom="B") == (
+        "<head>H</head><body>T<p>&lt;body&gt;</p><script>'<body></body>'</script>B</body>"
+    )
