@@ -17,6 +17,7 @@ from broker.terminal import run_command, verbose_option
 _EXAMPLES = """\b
 examples:
   bv3-grade scorecard last            the nine criteria of the newest sweep
+  bv3-grade scorecard last --baseline c7-20261101   other_ms against that sweep
   bv3-grade show last instagram#4     why that run has its verdict
   bv3-grade calibrate last            verdicts against the truth of a reference stack
   bv3-grade regrade c7-2026           what today's rules say of that sweep's evidence
@@ -53,11 +54,23 @@ def work() -> int:
     metavar="FILE",
     help="Write the rows that it counts too, as export does.",
 )
-def scorecard(sweep: str, as_json: bool, gate: bool, rows: Path | None) -> int:  # noqa: FBT001 - click
-    """Print the nine criteria of SWEEP: an id, a unique beginning of one, or `last`."""
+@click.option("--baseline", metavar="SWEEP", help="Set criterion 6 (other_ms) against this sweep of the same suite.")
+@click.option("--known", metavar="SWEEP", help="Take criterion 8's gap from this sweep of the known suite.")
+def scorecard(  # noqa: PLR0917 - click
+    sweep: str,
+    as_json: bool,  # noqa: FBT001
+    gate: bool,  # noqa: FBT001
+    rows: Path | None,
+    baseline: str | None,
+    known: str | None,
+) -> int:
+    """Print the nine criteria of SWEEP: an id, a unique beginning of one, or `last`.
+
+    What PASS, proven and OPEN mean: docs/explanation/what-a-number-means.md.
+    """
     from grader import commands
 
-    return commands.show_scorecard(sweep, as_json=as_json, gate=gate, rows_file=rows)
+    return commands.show_scorecard(sweep, as_json=as_json, gate=gate, rows_file=rows, baseline=baseline, known=known)
 
 
 @main_group.command()

@@ -21,16 +21,16 @@ from broker.requester import name_requester
 from broker.settings import load_settings, read_address
 from broker.store import grading, quoting
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep
+from broker.store.sweeps import SweepRow, find_sweep
 from grader import calibration
 from grader.calibration import TRUTH, Witnessed, calibrate
 from grader.calibration_tables import render_calibration, write_markdown
-from grader.criteria import Mark
+from grader.criteria import Mark, Sample
 from grader.export import Located, artifact_path, export_row, write_export, write_page
 from grader.facts import AttemptRow
 from grader.farm import join_store
 from grader.markers import load_catalogue
-from grader.reading import read_attempts, read_sweep
+from grader.reading import read_attempts, read_sample
 from grader.regrade import regrade_sweep
 from grader.regrade_report import quoting_line, regrade_json, regrade_lines, verdict_line
 from grader.render import Line, render_attempt, render_scorecard, write_lines
@@ -57,8 +57,18 @@ def work() -> NoReturn:
     os.execve(command[0], command, environment)  # noqa: S606 - arguments are a list; no shell is wanted
 
 
-def show_scorecard(reference: str, *, as_json: bool, gate: bool, rows_file: Path | None) -> int:
+def show_scorecard(
+    reference: str,
+    *,
+    as_json: bool,
+    gate: bool,
+    rows_file: Path | None,
+    baseline: str | None = None,
+    known: str | None = None,
+) -> int:
     """Prints the sweep's scorecard; with `gate` 1 when a criterion failed.
+
+    `baseline` and `known` name the sweeps that criteria 6 and 8 are set against.
 
     `rows_file` then holds the very rows that it counts. Raises UsageError when that can't be written, after
     the scorecard was printed.
@@ -67,11 +77,16 @@ def show_scorecard(reference: str, *, as_json: bool, gate: bool, rows_file: Path
     with join_store() as engine:
         with begin(engine) as connection:
             sweep = find_sweep(connection, reference)
-            rows, ungraded = read_attempts(connection, sweep)
-            card = build_scorecard(read_sweep(connection, sweep, ungraded), rows)
+            sample = read_sample(connection, sweep)
+            card = build_scorecard(
+                sample.sweep,
+                sample.rows,
+                baseline=_read_other(connection, baseline, sweep, "--baseline"),
+                known=_read_other(connection, known, sweep, "--known"),
+            )
         if rows_file is not None:
             try:
-                write_export(rows_file, sweep.id, rows, lambda row: _read_log(engine, row))
+                write_export(rows_file, sweep.id, sample.rows, lambda row: _read_log(engine, row))
             except UsageError as error:
                 failure = error
     _print_scorecard(card, as_json=as_json)
@@ -79,6 +94,15 @@ def show_scorecard(reference: str, *, as_json: bool, gate: bool, rows_file: Path
         sys.stdout.flush()
         raise failure
     return EXIT_GATE if gate and any(cell.mark is Mark.FAIL for cell in card.criteria) else EXIT_OK
+
+
+def _read_other(connection: sa.Connection, reference: str | None, sweep: SweepRow, option: str) -> Sample | None:
+    if reference is None:
+        return None
+    other = find_sweep(connection, reference)
+    if other.id == sweep.id:
+        raise UsageError(f"{option} names the sweep itself, {sweep.id}", hint=f"name another one: {option} SWEEP")
+    return read_sample(connection, other)
 
 
 def _print_scorecard(card: Scorecard, *, as_json: bool) -> None:

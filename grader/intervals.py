@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -29,14 +29,26 @@ def wilson(successes: int, trials: int) -> Interval | None:
     _check(successes, trials)
     if trials == 0:
         return None
-    share, z2 = successes / trials, _Z * _Z
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = _Z * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials)) / (1 + z2 / trials)
+    low, high = _score_ends(successes / trials, trials)
     return Interval(
-        low=0.0 if successes == 0 else max(0.0, centre - half),
-        high=1.0 if successes == trials else min(1.0, centre + half),
+        low=0.0 if successes == 0 else max(0.0, low),
+        high=1.0 if successes == trials else min(1.0, high),
         method="Wilson, two-sided 95%",
     )
+
+
+def _score_ends(share: float, trials: int) -> tuple[float, float]:
+    z2 = _Z * _Z
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = _Z * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials)) / (1 + z2 / trials)
+    return centre - half, centre + half
+
+
+def runs_missing(share: float, trials: int, target: float) -> int | None:
+    """How many further trials at this very rate bring Wilson's lower end up to `target`; None: no number does."""
+    if trials < 1 or share <= target:
+        return None
+    return _fewest(lambda more: _score_ends(share, trials + more)[0] >= target)
 
 
 def upper_bound(successes: int, trials: int) -> Interval | None:
@@ -163,15 +175,20 @@ def clean_runs_missing(failures: int, trials: int, target: float) -> int:
     def is_proven(more: int) -> bool:
         return trials + more > 0 and _upper(failures, trials + more) <= target
 
-    if is_proven(0):
+    return _fewest(is_proven)
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int:
+    """The smallest number, from 0, that is enough, where every larger one is too."""
+    if is_enough(0):
         return 0
     high = 1
-    while not is_proven(high):
+    while not is_enough(high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_proven(middle) else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 

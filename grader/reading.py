@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import sqlalchemy as sa
 
 from broker.codec import from_json
@@ -9,8 +11,8 @@ from broker.errors import Bv3Error
 from broker.store import grading
 from broker.store.sweeps import SweepRow
 from broker.suites.loader import load_suite
-from broker.types import Mode
-from grader.criteria import SweepFacts
+from broker.types import Mode, SiteTask
+from grader.criteria import RetiredSite, Sample, SweepFacts
 from grader.facts import AttemptRow, VerdictFacts
 
 
@@ -31,7 +33,8 @@ def _to_attempt(row: grading.VerdictRow, shape: str) -> AttemptRow:
         arm=row.arm,
         site=row.site,
         trial=row.trial,
-        box=row.box,
+        # an imported attempt ran on no box of ours
+        box=row.box or "",
         editor_shape=shape,
         bucket=row.bucket,
         rule=row.rule or "",
@@ -44,10 +47,17 @@ def _to_attempt(row: grading.VerdictRow, shape: str) -> AttemptRow:
     )
 
 
+def read_sample(connection: sa.Connection, sweep: SweepRow) -> Sample:
+    """The sweep with its graded attempts."""
+    rows, ungraded = read_attempts(connection, sweep)
+    return Sample(sweep=read_sweep(connection, sweep, ungraded), rows=rows)
+
+
 def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> SweepFacts:
     """What the scorecard must know of the sweep beside its attempts."""
     losses = grading.box_losses(connection, sweep.id)
     planned = tuple(sorted(grading.planned_shapes(connection, sweep.id)))
+    tasks = _suite_tasks(sweep.suite)
     return SweepFacts(
         sweep=sweep.id,
         plan=sweep.plan,
@@ -57,20 +67,28 @@ def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> Swe
         runs=sweep.counts.total,
         runs_closed=sweep.counts.closed,
         sites=planned,
-        suite_sites=_suite_sites(sweep.suite) or planned,
+        suite_sites=tuple(sorted(task.site for task in tasks if task.retired is None)) or planned,
         state=sweep.state,
         started_at=sweep.created_at,
         finished_at=sweep.finished_at,
         ungraded=ungraded,
         refusals=losses.refusals,
         box_minutes_lost=losses.minutes,
+        refusal_reasons=losses.by_reason,
         late_breaches=grading.count_late_breaches(connection, sweep.id),
+        retired=tuple(_retired(tasks)),
     )
 
 
-def _suite_sites(name: str) -> tuple[str, ...]:
+def _retired(tasks: tuple[SiteTask, ...]) -> Iterator[RetiredSite]:
+    for task in tasks:
+        if task.retired is not None:
+            yield RetiredSite(site=task.site, date=task.retired.date, evidence=task.retired.evidence)
+
+
+def _suite_tasks(name: str) -> tuple[SiteTask, ...]:
     try:
-        return tuple(sorted(task.site for task in load_suite(name).tasks))
+        return load_suite(name).tasks
     except Bv3Error:
         # a suite that is not shipped any more: the sweep's own plan says what it had
         return ()

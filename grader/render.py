@@ -1,53 +1,20 @@
-"""The scorecard as text for a terminal of 80 columns or more: plain words, units, counts beside every rate.
-
-Everything is ASCII but what pages and sites are called; `write_lines` gives a narrower encoding escapes
-instead of an error.
-"""
+"""The scorecard as text for a terminal of 80 columns or more: plain words, units, counts beside every rate."""
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO
+from collections.abc import Iterator, Sequence
 
 from broker.types import Evidence
-from grader.criteria import Cell, Mark, Reading
 from grader.facts import AttemptRow, VerdictFacts
-from grader.intervals import Interval
+from grader.lines import DASH, Line, count, flow, printable, wrap, write_lines
 from grader.scorecard import Exclusion, Miss, Scorecard
+from grader.tables import rate, tabulate_breakdowns, tabulate_claims, tabulate_comparisons, tabulate_criteria
+
+__all__ = ["Line", "printable", "render_attempt", "render_scorecard", "write_lines"]
 
 _NARROWEST = 80
-# from here on a row has a place for the value before bv3
-_WIDE = 100
 _MAX_LISTED = 12
-# times below this are shown in milliseconds
-_SHORT_MS = 100
-_DASH = "-"
-_STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
-_EXCLUSION_WORDS = {
-    "sign_in_page": "sign-in URL",
-    "password_form": "password form",
-    "challenge_shown": "challenge",
-    "site_retired": "retired",
-    "wall_claimed": "wall",
-}
-# C0 and C1 controls (an escape sequence needs one) and what separates lines or turns text around
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of output; `style` is decoration, never the only sign."""
-
-    text: str = ""
-    style: str = ""
-
-
-def printable(text: str) -> str:
-    """The text with everything replaced that a terminal would act on."""
-    return _UNPRINTABLE.sub("?", text)
+_RETIRED = "site_retired"
 
 
 def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line, ...]:
@@ -55,190 +22,86 @@ def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line
     lines = (
         *_header(card, markers, width),
         Line(),
+        *tabulate_criteria(card, width),
+        *tabulate_comparisons(card.criteria),
+        Line(),
         *_totals(card, width),
+        *_exclusions(card, width),
         Line(),
-        *_table(card, width),
+        *tabulate_claims(card.claim_by_page),
         Line(),
-        *_exclusions(card.exclusions, width),
+        *tabulate_breakdowns(card, width),
         *_listed("misses:", card.misses, width),
         *_listed("infrastructure:", card.spoilt, width),
     )
-    return tuple(piece for line in lines for piece in _wrap(line, max(width, _NARROWEST)))
-
-
-def _flow(parts: Iterable[str], width: int, *, gap: int = 3, style: str = "") -> Iterator[Line]:
-    """The parts on as few lines as hold them whole, further lines indented."""
-    text = ""
-    for part in parts:
-        if text and len(text) + gap + len(part) > width:
-            yield Line(text=text, style=style)
-            text = f"   {part}"
-        else:
-            text = f"{text}{' ' * gap}{part}" if text else part
-    yield Line(text=text, style=style)
-
-
-def _wrap(line: Line, width: int) -> Iterator[Line]:
-    if len(line.text) <= width:
-        yield line
-        return
-    for text in textwrap.wrap(line.text, width, subsequent_indent="   ", break_on_hyphens=False):
-        yield Line(text=text, style=line.style)
-
-
-def write_lines(lines: Iterable[Line], file: IO[str], *, width: int) -> None:
-    """The lines are on `file`: styled at a terminal, plain elsewhere."""
-    from rich.console import Console  # noqa: PLC0415 - 60 ms that only a printing command should pay
-    from rich.text import Text  # noqa: PLC0415
-
-    console = Console(file=file, width=width, highlight=False, soft_wrap=True)
-    encoding = getattr(file, "encoding", None) or "utf-8"
-    for line in lines:
-        text = printable(line.text).rstrip().encode(encoding, "backslashreplace").decode(encoding)
-        console.print(Text(text, style=line.style))
+    return tuple(piece for line in lines for piece in wrap(line, max(width, _NARROWEST)))
 
 
 def _header(card: Scorecard, markers: int, width: int) -> Iterator[Line]:
     sweep = card.sweep
     revision = ", ".join(card.product_revisions) or "no product seen"
-    renderer, lane = ", ".join(card.renderers) or _DASH, ", ".join(card.lanes) or _DASH
+    renderer, lane = ", ".join(card.renderers) or DASH, ", ".join(card.lanes) or DASH
     what = f"{sweep.suite} suite x {sweep.trials}, {sweep.mode}, {revision}"
     title = f"{sweep.sweep}   {what}, renderer {renderer}, lane {lane}"
     if len(title) <= width:
         yield Line(text=title, style="bold")
     else:
-        yield from _flow((sweep.sweep, what, f"renderer {renderer}, lane {lane}"), width, style="bold")
-    versions = ", ".join(map(str, card.grader_versions)) or _DASH
+        yield from flow((sweep.sweep, what, f"renderer {renderer}, lane {lane}"), width, style="bold")
+    versions = ", ".join(map(str, card.grader_versions)) or DASH
     times: tuple[str, ...] = ()
     if sweep.started_at:
         end = f"{sweep.finished_at:%H:%M:%S}" if sweep.finished_at else "now"
         times = (f"{sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC",)
-    boxes = _count(len(card.boxes), "box", "boxes")
-    yield from _flow((boxes, f"grader {versions}", f"markers {markers}, unverified", *times), width)
+    boxes = count(len(card.boxes), "box", "boxes")
+    yield from flow((boxes, f"grader {versions}", f"markers {markers}, unverified", *times), width)
+    if card.faults:
+        yield Line(text=f"faults injected: {', '.join(card.faults)}", style="bold yellow")
+    scales = [scale for scale in card.leash_scales if scale != 1.0]
+    if scales:
+        yield Line(text=f"the product's waits scaled by {', '.join(f'{scale:g}' for scale in scales)}", style="yellow")
 
 
 def _totals(card: Scorecard, width: int) -> Iterator[Line]:
     sweep, tally = card.sweep, card.tally
-    runs = f"{_count(sweep.runs, 'run')}, {_count(tally.attempts, 'attempt')}"
+    runs = f"{count(sweep.runs, 'run')}, {count(tally.attempts, 'attempt')}"
     families = f"ok {tally.ok}   product {tally.product}   infra {tally.infra}   not measurable {tally.not_measurable}"
-    yield from _flow((f"{runs} ({_count(card.retries.attempts, 'retry', 'retries')})", families), width, gap=5)
-    yield Line(
-        text=f"preflight refused {_count(sweep.refusals, 'time')}, {sweep.box_minutes_lost:.1f} box-minutes lost"
-    )
+    yield from flow((f"{runs} ({count(card.retries.attempts, 'retry', 'retries')})", families), width, gap=5)
     if card.retries.attempts:
         first = card.first_attempts
-        yield Line(text=f"first attempts alone: {first.attempts}, reach {_rate(first.reach[0])}, infra {first.infra}")
+        yield Line(text=f"first attempts alone: {first.attempts}, reach {rate(first.reach[0])}, infra {first.infra}")
     if sweep.ungraded or sweep.runs_closed < sweep.runs:
         yield Line(
-            text=f"{sweep.state}: {sweep.runs_closed} of {_count(sweep.runs, 'run')} over, "
-            f"{_count(sweep.ungraded, 'attempt')} not graded yet",
+            text=f"{sweep.state}: {sweep.runs_closed} of {count(sweep.runs, 'run')} over, "
+            f"{count(sweep.ungraded, 'attempt')} not graded yet",
             style="yellow",
         )
 
 
-def _table(card: Scorecard, width: int) -> Iterator[Line]:
-    is_wide = width >= _WIDE
-    head = ("#", "criterion", "target", "was", "measured", "95% interval", "verdict")
-    yield Line(text=_columns(*head, is_wide=is_wide), style="dim")
-    for cell in card.criteria:
-        row = _columns(
-            str(cell.number),
-            cell.name,
-            cell.target,
-            cell.baseline,
-            _measured(cell),
-            _interval(cell.interval, cell.unit),
-            cell.mark.value,
-            is_wide=is_wide,
-        )
-        remark = _remark(cell)
-        if len(row) + 2 + len(remark) <= width:
-            yield Line(text=f"{row}  {remark}", style=_STYLES[cell.mark])
-        else:
-            yield Line(text=row, style=_STYLES[cell.mark])
-            if remark:
-                yield Line(text=f"  {remark}", style=_STYLES[cell.mark])
-        for reading in cell.also:
-            measured, interval = _rate(reading), _interval(reading.interval, "share")
-            yield Line(text=_columns("", "", "", "", measured, interval, "", is_wide=is_wide), style="dim")
-            yield Line(text=f"  ^ {reading.label}", style="dim")
-
-
-def _columns(*cells: str, is_wide: bool) -> str:
-    number, name, target, was, measured, interval, mark = cells
-    before = f" {was:<5}" if is_wide else ""
-    return f"{number:>1} {name:<23} {target:<11}{before} {measured:<15} {interval:<13} {mark}".rstrip()
-
-
-def _remark(cell: Cell) -> str:
-    if cell.proven is None:
-        return cell.hint
-    if cell.proven:
-        return "proven" if not cell.hint else f"proven: {cell.hint}"
-    return f"not proven: {cell.hint}" if cell.hint else "not proven"
-
-
-def _measured(cell: Cell) -> str:
-    if cell.unit == "count":
-        return f"{cell.numerator} of {cell.denominator} claims" if cell.denominator else _DASH
-    if cell.value is None:
-        return _DASH
-    if cell.unit == "ms":
-        return f"{_duration(cell.value)}  n={cell.denominator}"
-    return f"{cell.numerator}/{cell.denominator}  {_percent(cell.value)}"
-
-
-def _rate(reading: Reading) -> str:
-    if reading.value is None:
-        return _DASH
-    return f"{reading.numerator}/{reading.denominator}  {_percent(reading.value)}"
-
-
-def _percent(share: float) -> str:
-    """One decimal; never rounded to 0% or 100% when it is neither."""
-    tenths = round(share * 1000)
-    if share < 1.0:
-        tenths = min(tenths, 999)
-    if share > 0.0:
-        tenths = max(tenths, 1)
-    return f"{tenths / 10:.1f}%"
-
-
-def _duration(value_ms: float) -> str:
-    return f"{value_ms / 1000:.2f} s" if value_ms >= _SHORT_MS else f"{value_ms:.0f} ms"
-
-
-def _interval(interval: Interval | None, unit: str) -> str:
-    if interval is None:
-        return ""
-    if unit == "ms":
-        if interval.high < _SHORT_MS:
-            return f"{interval.low:.0f} - {interval.high:.0f} ms"
-        return f"{interval.low / 1000:.2f} - {interval.high / 1000:.2f} s"
-    if "one-sided" in interval.method:
-        return f"<= {_percent(interval.high)}"
-    return f"{interval.low * 100:.1f} - {interval.high * 100:.1f}"
-
-
-def _exclusions(exclusions: tuple[Exclusion, ...], width: int) -> Iterator[Line]:
-    proven = [one for one in exclusions if one.evidence is Evidence.PROVEN]
-    claimed = [one for one in exclusions if one.evidence is not Evidence.PROVEN]
+def _exclusions(card: Scorecard, width: int) -> Iterator[Line]:
+    living = [one for one in card.exclusions if one.rule != _RETIRED]
+    proven = [one for one in living if one.evidence is Evidence.PROVEN]
+    claimed = [one for one in living if one.evidence is not Evidence.PROVEN]
     if proven:
-        yield from _flow(("not measurable, on evidence bv3 read:", *_sites(proven)), width, gap=1)
+        yield from flow(("not measurable, on evidence bv3 read:", *_sites(proven)), width, gap=1)
     if claimed:
         title = "not measurable by the product's word alone (UNVERIFIED):"
-        yield from _flow((title, *_sites(claimed)), width, gap=1, style="yellow")
+        yield from flow((title, *_sites(claimed)), width, gap=1, style="yellow")
+    for site in card.sweep.retired:
+        yield Line(text=f"retired since {site.date}, not in the suite's runs: {site.site} ({site.evidence})")
+    for one in card.exclusions:
+        if one.rule == _RETIRED:
+            yield Line(text=f"retired, out of the denominator: {one.site} {one.attempts} ({one.detail})")
 
 
 def _sites(exclusions: Sequence[Exclusion]) -> Iterator[str]:
     for position, one in enumerate(exclusions, start=1):
-        why = _EXCLUSION_WORDS.get(one.rule, one.rule.replace("_", " "))
-        yield f"{one.site} {one.attempts} ({why}){',' if position < len(exclusions) else ''}"
+        yield f"{one.site} {one.attempts} ({one.rule}){',' if position < len(exclusions) else ''}"
 
 
 def _listed(title: str, misses: tuple[Miss, ...], width: int) -> Iterator[Line]:
     if not misses:
         return
+    yield Line()
     yield Line(text=title)
     for miss in misses[:_MAX_LISTED]:
         retry = f" (attempt {miss.attempt_no})" if miss.attempt_no > 1 else ""
@@ -260,12 +123,12 @@ def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ..
         Line(text=f"the product claims {facts.claim.value}" + (f", into '{facts.target}'" if facts.target else "")),
         *(Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines),
         Line(text=_window(facts)),
-        Line(text=f"bv3 read the payload: {facts.page.value.replace('_', ' ')}, {_count(facts.page_count, 'time')}"),
-        Line(text=f"  url {facts.page_url or _DASH}   box '{facts.page_label}'   surface {facts.surface.value}"),
+        Line(text=f"bv3 read the payload: {facts.page.value.replace('_', ' ')}, {count(facts.page_count, 'time')}"),
+        Line(text=f"  url {facts.page_url or DASH}   box '{facts.page_label}'   surface {facts.surface.value}"),
         Line(),
         Line(
             text="  ".join(
-                f"{name} {_DASH if value is None else f'{value} ms'}"
+                f"{name} {DASH if value is None else f'{value} ms'}"
                 for name, value in (
                     ("wall", facts.wall_ms),
                     ("total", timing.total_ms),
@@ -276,17 +139,13 @@ def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ..
                 )
             )
         ),
-        Line(text=f"payload '{facts.payload}'   {facts.product_revision or _DASH}"),
+        Line(text=f"payload '{facts.payload}'   {facts.product_revision or DASH}"),
         Line(),
     ]
-    return tuple(piece for line in lines for piece in _wrap(line, max(width, _NARROWEST)))
+    return tuple(piece for line in lines for piece in wrap(line, max(width, _NARROWEST)))
 
 
 def _window(facts: VerdictFacts) -> str:
     if facts.window_end is None:
         return f"  the window is the whole slice, {facts.log_size} bytes; one dispatch"
     return f"  the window ends at byte {facts.window_end} of {facts.log_size}, where the next dispatch begins"
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from broker.types import Bucket, Claim, Evidence, Family, Seen
-from grader.criteria import Cell, Reading, SweepFacts, judge_criteria, reach_readings
+from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings
+from grader.criteria.claims import SkillTally, count_skills
 from grader.facts import AttemptRow
 
-SCORECARD_SCHEMA = 1
+SCORECARD_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,9 @@ class Scorecard:
     renderers: tuple[str, ...]
     lanes: tuple[str, ...]
     product_revisions: tuple[str, ...]
+    # what a reference stack was told to inject, and by how much it shortened the product's waits
+    faults: tuple[str, ...]
+    leash_scales: tuple[float, ...]
     tally: Tally
     first_attempts: Tally
     retries: Tally
@@ -87,29 +91,43 @@ class Scorecard:
     misses: tuple[Miss, ...]
     spoilt: tuple[Miss, ...]
     claim_by_page: tuple[ClaimByPage, ...]
+    skills: SkillTally
     by_site: tuple[Breakdown, ...]
     by_shape: tuple[Breakdown, ...]
     by_box: tuple[Breakdown, ...]
 
 
-def build_scorecard(sweep: SweepFacts, rows: Sequence[AttemptRow]) -> Scorecard:
-    """The scorecard of these attempts, whatever their order."""
+def build_scorecard(
+    sweep: SweepFacts,
+    rows: Sequence[AttemptRow],
+    *,
+    baseline: Sample | None = None,
+    known: Sample | None = None,
+) -> Scorecard:
+    """The scorecard of these attempts, whatever their order.
+
+    `baseline` is the sweep that criterion 6 is set against, `known` the one that 8 takes its gap from.
+    """
     ordered = sorted(rows, key=lambda row: (row.trial, row.site, row.arm, row.attempt_no, row.attempt_id))
+    sample = Sample(sweep=sweep, rows=ordered)
     return Scorecard(
         sweep=sweep,
         grader_versions=tuple(sorted({row.grader_version for row in ordered})),
-        boxes=tuple(sorted({row.box for row in ordered})),
+        boxes=_distinct(row.box for row in ordered),
         renderers=_distinct(row.facts.renderer for row in ordered),
         lanes=_distinct(row.facts.lane for row in ordered),
         product_revisions=_distinct(row.facts.product_revision for row in ordered),
+        faults=_distinct(row.facts.faults for row in ordered),
+        leash_scales=tuple(sorted({row.facts.leash_scale for row in ordered})),
         tally=count(ordered),
         first_attempts=count([row for row in ordered if row.attempt_no == 1]),
         retries=count([row for row in ordered if row.attempt_no > 1]),
-        criteria=judge_criteria(sweep, ordered),
+        criteria=judge_criteria(sample, baseline=baseline, known=known),
         exclusions=_exclusions(ordered),
         misses=tuple(_miss(row) for row in ordered if row.bucket.family is Family.PRODUCT),
         spoilt=tuple(_miss(row) for row in ordered if row.bucket.family is Family.INFRA),
         claim_by_page=_claim_by_page(ordered),
+        skills=count_skills(ordered),
         by_site=_break_down(ordered, lambda row: row.site),
         by_shape=_break_down(ordered, lambda row: row.editor_shape),
         by_box=_break_down(ordered, lambda row: row.box),
@@ -118,7 +136,9 @@ def build_scorecard(sweep: SweepFacts, rows: Sequence[AttemptRow]) -> Scorecard:
 
 def count(rows: Sequence[AttemptRow]) -> Tally:
     """These attempts by family, with their reach."""
-    families = Counter(row.bucket.family for row in rows)
+    families: Counter[Family] = Counter()
+    for bucket, times in Counter(row.bucket for row in rows).items():
+        families[bucket.family] += times
     return Tally(
         attempts=len(rows),
         ok=families[Family.OK],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from broker.types import (
     Seen,
     SiteTask,
 )
+from grader.criteria import SweepFacts
 from grader.facts import AttemptRow, VerdictFacts
 from grader.grading import Graded, grade_record
 
@@ -516,3 +518,30 @@ def row_of() -> Callable[..., AttemptRow]:
         return AttemptRow(**values | changes)
 
     return make_row
+
+
+SITES = ("x", "linkedin", "reddit", "gmail", "youtube", "instagram", "tiktok", "substack", "twitch")
+
+
+@pytest.fixture(scope="session")
+def sweep_of() -> Callable[..., SweepFacts]:
+    """A finished dry sweep of the known suite, of so many runs."""
+
+    def make_sweep(runs: int, **changes: Any) -> SweepFacts:
+        values: dict[str, Any] = {
+            "sweep": "c7-20261129T220003Z-k3f9",
+            "plan": "c7",
+            "suite": "known",
+            "mode": Mode.DRY,
+            "trials": 12,
+            "runs": runs,
+            "runs_closed": runs,
+            "sites": SITES,
+            "suite_sites": SITES,
+            "state": "finished",
+            "started_at": datetime(2026, 11, 29, 22, 0, 3, tzinfo=UTC),
+            "finished_at": datetime(2026, 11, 29, 22, 4, 41, tzinfo=UTC),
+        }
+        return SweepFacts(**values | changes)
+
+    return make_sweep

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 from broker.types import Bucket
-from grader.criteria import Cell, Reading, SweepFacts
+from grader.criteria import Cell, Comparison, Reading, RetiredSite, SweepFacts
+from grader.criteria.claims import SkillTally
+from grader.criteria.shift import compare_buckets
 from grader.rules import RULE_BOX_LOST, RULE_GRADING_FAILED, RULE_UNREADABLE, RULES
-from grader.scorecard import Breakdown, ClaimByPage, Exclusion, Miss, Scorecard, Tally
+from grader.scorecard import SCORECARD_SCHEMA, Breakdown, ClaimByPage, Exclusion, Miss, Scorecard, Tally
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 
@@ -25,5 +27,8 @@ def test_every_bucket_and_every_rule_has_its_entry_in_order() -> None:
 def test_every_name_of_the_json_form_is_documented() -> None:
     page = (REFERENCE / "scorecard-json.md").read_text()
     types = (Scorecard, SweepFacts, Cell, Reading, Tally, Exclusion, Miss, ClaimByPage, Breakdown)
-    names = {field.name for shape in types for field in dataclasses.fields(shape)}
+    more = (Comparison, RetiredSite, SkillTally)
+    names = {field.name for shape in (*types, *more) for field in dataclasses.fields(shape)}
+    names |= set(compare_buckets([], []))
     assert {name for name in names if f"`{name}`" not in page} == set()
+    assert f"| `schema` | {SCORECARD_SCHEMA} |" in page

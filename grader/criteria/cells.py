@@ -1,0 +1,190 @@
+"""What a criterion is judged on, and what a judged one holds; the one rule by which a mark is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+
+from broker.types import Mode
+from grader import intervals
+from grader.facts import AttemptRow
+from grader.intervals import Interval
+
+KNOWN_SUITE, HOLDOUT_SUITE = "known", "holdout"
+# Trials per site that the seed judges a suite's criteria at: c7 runs the known suite 12 times, c8 the holdout twice.
+_PLANNED_TRIALS = {KNOWN_SUITE: 12, HOLDOUT_SUITE: 2}
+_OTHER_TRIALS = 12
+
+Rows = Sequence[AttemptRow]
+
+
+class Mark(StrEnum):
+    """A criterion's verdict."""
+
+    PASS = "PASS"  # noqa: S105 - no password
+    FAIL = "FAIL"
+    OPEN = "OPEN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetiredSite:
+    """A site of the suite that has left the denominator, and the evidence that took it out."""
+
+    site: str
+    date: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFacts:
+    """What a scorecard must know of a sweep beside its attempts."""
+
+    sweep: str
+    plan: str
+    suite: str
+    mode: Mode
+    trials: int
+    # runs that the plan made, cancelled ones included, and those that are over and were not cancelled
+    runs: int
+    runs_closed: int
+    # sites that the plan made runs for, and sites of its suite that are not retired
+    sites: tuple[str, ...]
+    suite_sites: tuple[str, ...]
+    state: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    # attempts that have no verdict yet
+    ungraded: int = 0
+    # preflight refusals, what they cost, and how many there were of each reason
+    refusals: int = 0
+    box_minutes_lost: float = 0.0
+    refusal_reasons: Mapping[str, int] = field(default_factory=dict)
+    # breaches found in records that came too late to count in a rate
+    late_breaches: int = 0
+    retired: tuple[RetiredSite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A rate with its counts, under another way of counting; `value` None: nothing to measure."""
+
+    label: str
+    numerator: int
+    denominator: int
+    value: float | None
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One measure of this sweep beside the same of another; None: not measured there."""
+
+    label: str
+    # ms: `change` is relative to the other; share: it is the other less this one
+    unit: str
+    value: float | None
+    other: float | None
+    change: float | None
+    # of the change
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One row of the scorecard. `unit` of value and interval: share, ms, count, or change (a share of the other's)."""
+
+    number: int
+    name: str
+    target: str
+    baseline: str
+    value: float | None = None
+    unit: str = "share"
+    numerator: int | None = None
+    denominator: int | None = None
+    interval: Interval | None = None
+    mark: Mark = Mark.OPEN
+    # whether the interval bears the mark out; None while it is open
+    proven: bool | None = None
+    # what is missing, or why it failed
+    hint: str = ""
+    # what to know when reading it, whatever the mark
+    notes: tuple[str, ...] = ()
+    # the same rate under other ways of counting what is in doubt
+    also: tuple[Reading, ...] = ()
+    # the sweep it is set against, and the measures side by side
+    against: str | None = None
+    compared: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A sweep with its graded attempts."""
+
+    sweep: SweepFacts
+    rows: Rows
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every run of the plan is over, with no attempt left to grade and none left to retry."""
+        sweep = self.sweep
+        return sweep.ungraded == 0 and sweep.runs_closed == self._graded_runs == sweep.runs > 0
+
+    @cached_property
+    def _graded_runs(self) -> int:
+        return len({row.run_id for row in self.rows})
+
+    @cached_property
+    def trials(self) -> int:
+        """Runs of the site that has the fewest."""
+        runs = Counter(site for site, _ in {(row.site, row.run_id) for row in self.rows})
+        return min((runs[site] for site in self.sweep.sites), default=0)
+
+    @property
+    def blocked(self) -> str:
+        """Why no rate of this sweep settles anything yet; empty: nothing stands in the way."""
+        missing = set(self.sweep.suite_sites) - set(self.sweep.sites)
+        if missing:
+            return f"{len(self.sweep.sites)} of the suite's {len(self.sweep.suite_sites)} sites"
+        return self.unfinished
+
+    @property
+    def unfinished(self) -> str:
+        """What is not over or not graded yet; empty: nothing."""
+        return "" if self.is_complete else f"{self._graded_runs} of {self.sweep.runs} runs are graded"
+
+    @property
+    def small(self) -> str:
+        """By how much the sample is below the plan's own size; empty: it is not."""
+        planned = _PLANNED_TRIALS.get(self.sweep.suite, _OTHER_TRIALS)
+        return "" if self.trials >= planned else f"n={self.trials} of the plan's {planned}"
+
+
+def read_rate(label: str, numerator: int, denominator: int) -> Reading:
+    """The rate with Wilson's interval."""
+    return Reading(
+        label=label,
+        numerator=numerator,
+        denominator=denominator,
+        value=numerator / denominator if denominator else None,
+        interval=intervals.wilson(numerator, denominator),
+    )
+
+
+def settle(cell: Cell, *, is_met: bool, is_proven: bool, small: str = "", hint: str = "more runs") -> Cell:
+    """The cell with its mark, which is the point estimate's. `hint` stands there while the interval does not agree.
+
+    `small` says that the sample is below the plan's size: then nothing passes, and only what the interval
+    refutes already fails.
+    """
+    if small and (is_met or not is_proven):
+        return replace(cell, hint=small)
+    return replace(
+        cell,
+        mark=Mark.PASS if is_met else Mark.FAIL,
+        proven=is_proven,
+        hint="" if is_proven else hint,
+    )

@@ -1,0 +1,79 @@
+"""Criteria 2, 3 and 9: what the product claims, and what it has learned; a dry sweep settles none of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from broker.types import Bucket, Claim, Mode
+from grader.criteria.cells import Cell, Mark, Rows, Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTally:
+    """What the attempts' logs say of learned skills, summed."""
+
+    recorded: int
+    replays: int
+    replays_succeeded: int
+    # by the name of the marker that says why
+    refusals: dict[str, int]
+
+
+def judge_verified_writes(_sample: Sample) -> Cell:
+    """2: verified writes; a dry run writes nothing."""
+    return Cell(
+        number=2, name="verified writes", target=">=95%", baseline="no honest data", hint="live rounds: plan c2"
+    )
+
+
+def judge_false_success(sample: Sample) -> Cell:
+    """3: false success claims. One is enough to fail; none in a dry sweep settles nothing."""
+    rows, late = sample.rows, sample.sweep.late_breaches
+    claims = sum(row.facts.claim is not Claim.NONE for row in rows) + late
+    false = sum(row.bucket is Bucket.PRODUCT_FALSE_SUCCESS for row in rows) + late
+    cell = Cell(
+        number=3,
+        name="false success claims",
+        target="exactly 0",
+        baseline="unknown",
+        value=float(false) if claims else None,
+        unit="count",
+        numerator=false,
+        denominator=claims,
+        hint="not by a dry sweep: plan c2" if _is_dry(sample) else "live rounds: plan c2",
+    )
+    return replace(cell, mark=Mark.FAIL, proven=True, hint="a claim without a postcondition") if false else cell
+
+
+def _is_dry(sample: Sample) -> bool:
+    return sample.sweep.mode is Mode.DRY
+
+
+def count_skills(rows: Rows) -> SkillTally:
+    """The attempts' skill counts in one."""
+    refusals: Counter[str] = Counter()
+    for row in rows:
+        if row.facts.skills.refusals:
+            refusals.update(row.facts.skills.refusals)
+    return SkillTally(
+        recorded=sum(row.facts.skills.recorded for row in rows),
+        replays=sum(row.facts.skills.replays for row in rows),
+        replays_succeeded=sum(row.facts.skills.replays_succeeded for row in rows),
+        refusals=dict(sorted(refusals.items())),
+    )
+
+
+def judge_fast_path(sample: Sample) -> Cell:
+    """9: the learned fast path. A dry log holds no recording, so that it can neither pass nor fail."""
+    skills = count_skills(sample.rows)
+    refused = ", ".join(f"{name} {times}" for name, times in skills.refusals.items()) or "none"
+    replayed = f"replayed {skills.replays} ({skills.replays_succeeded} succeeded)"
+    return Cell(
+        number=9,
+        name="learned fast path",
+        target=">=50% or gone",
+        baseline="0 of 55",
+        hint="no dry log records: plan c2" if _is_dry(sample) else "live rounds: plan c2",
+        notes=(f"recorded {skills.recorded}, {replayed}, refused: {refused}",),
+    )

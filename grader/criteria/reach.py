@@ -1,0 +1,153 @@
+"""Criteria 1 and 8: composer reach on the known suite, on the frozen holdout, and the gap between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from broker.types import Bucket, Evidence, Family
+from grader import intervals
+from grader.criteria.cells import (
+    HOLDOUT_SUITE,
+    KNOWN_SUITE,
+    Cell,
+    Comparison,
+    Reading,
+    Rows,
+    Sample,
+    read_rate,
+    settle,
+)
+from grader.criteria.conditions import SAME_REVISION, incomparable
+
+_KNOWN_TARGET = 0.90
+_HOLDOUT_TARGET = 0.80
+_GAP_TARGET = 0.10
+
+
+def reach_readings(rows: Rows) -> tuple[Reading, ...]:
+    """Reach, and again with each doubt counted the other way.
+
+    Infra and not measurable are outside; UNVERIFIED exclusions are counted once as our misses; fills that
+    were claimed where the page could not be read are misses, and are left out once.
+    """
+    reached = measurable = unverified = unconfirmed = 0
+    # few pairs stand for many attempts
+    for (bucket, evidence), times in Counter((row.bucket, row.facts.evidence) for row in rows).items():
+        reached += times * (bucket is Bucket.OK)
+        measurable += times * (bucket.family in {Family.OK, Family.PRODUCT})
+        unverified += times * (evidence is Evidence.UNVERIFIED)
+        unconfirmed += times * (bucket is Bucket.PRODUCT_UNCONFIRMED)
+    readings = [read_rate("reach", reached, measurable)]
+    if unverified:
+        readings.append(read_rate("UNVERIFIED exclusions counted as misses", reached, measurable + unverified))
+    if unconfirmed:
+        readings.append(read_rate("without unconfirmed fills", reached, measurable - unconfirmed))
+    return tuple(readings)
+
+
+def _with_reach(cell: Cell, readings: Sequence[Reading]) -> Cell:
+    main, *others = readings
+    return replace(
+        cell,
+        value=main.value,
+        numerator=main.numerator,
+        denominator=main.denominator,
+        interval=main.interval,
+        also=tuple(others),
+    )
+
+
+def judge_reach(sample: Sample) -> Cell:
+    """1: composer reach on the known suite."""
+    cell = Cell(number=1, name="composer reach, known", target=">=90%", baseline="57%")
+    if sample.sweep.suite != KNOWN_SUITE:
+        return replace(cell, hint="the known suite: bv3-schedule c7")
+    readings = reach_readings(sample.rows)
+    cell = _with_reach(cell, readings)
+    if sample.blocked:
+        return replace(cell, hint=sample.blocked)
+    if cell.value is None:
+        return replace(cell, hint="nothing was measurable")
+    is_met = cell.value >= _KNOWN_TARGET
+    is_proven = _bears_out(readings, _KNOWN_TARGET, is_met=is_met)
+    return settle(cell, is_met=is_met, is_proven=is_proven, small=sample.small, hint=_missing(readings, _KNOWN_TARGET))
+
+
+def _bears_out(readings: Sequence[Reading], target: float, *, is_met: bool) -> bool:
+    """Whether the intervals of all ways of counting lie on the side of the target that the value is on."""
+    ends = [reading.interval for reading in readings if reading.interval is not None]
+    return all(end.low >= target if is_met else end.high < target for end in ends)
+
+
+def _missing(readings: Sequence[Reading], target: float) -> str:
+    """What would make a rate proven that is not."""
+    main, *others = readings
+    if main.value is None or main.interval is None or main.value < target:
+        return "more runs"
+    if main.interval.low < target:
+        more = intervals.runs_missing(main.value, main.denominator, target)
+        return "more runs" if more is None else f"{more} more measurable runs at this rate"
+    doubtful = [reading.label for reading in others if reading.interval and reading.interval.low < target]
+    return f"not with {'; '.join(doubtful)}"
+
+
+def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
+    """8: reach on the frozen holdout and its gap to the known suite; a holdout that does better has no gap."""
+    cell = Cell(number=8, name="holdout reach, gap", target=">=80%, <=10pt", baseline="untested")
+    if sample.sweep.suite != HOLDOUT_SUITE:
+        return replace(cell, hint="the frozen holdout: plan c8")
+    readings = reach_readings(sample.rows)
+    cell = _with_reach(cell, readings)
+    if known is None:
+        return replace(cell, hint="its gap needs a sweep of the known suite: --known SWEEP")
+    problem = _unfit(known) or incomparable(sample, known, SAME_REVISION)
+    if problem:
+        return replace(cell, hint=problem)
+    gaps = _gaps(readings, reach_readings(known.rows))
+    cell = replace(cell, against=known.sweep.sweep, compared=gaps)
+    blocked = sample.blocked or (f"{known.sweep.sweep}: {known.blocked}" if known.blocked else "")
+    if blocked:
+        return replace(cell, hint=blocked)
+    gap = gaps[0].change
+    if cell.value is None or gap is None:
+        return replace(cell, hint="nothing was measurable" if cell.value is None else "no known site was measurable")
+    has_reach, has_gap = cell.value >= _HOLDOUT_TARGET, gap <= _GAP_TARGET
+    is_met = has_reach and has_gap
+    ends = [one.interval for one in gaps if one.interval is not None]
+    if is_met:
+        is_proven = _bears_out(readings, _HOLDOUT_TARGET, is_met=True) and all(end.high <= _GAP_TARGET for end in ends)
+    else:
+        is_proven = (not has_reach and _bears_out(readings, _HOLDOUT_TARGET, is_met=False)) or (
+            not has_gap and all(end.low > _GAP_TARGET for end in ends)
+        )
+    small = sample.small or (f"{known.sweep.sweep}: {known.small}" if known.small else "")
+    return settle(cell, is_met=is_met, is_proven=is_proven, small=small)
+
+
+def _unfit(known: Sample) -> str:
+    suite = known.sweep.suite
+    return "" if suite == KNOWN_SUITE else f"{known.sweep.sweep} ran the suite {suite}, not {KNOWN_SUITE}"
+
+
+def _gaps(holdout: Sequence[Reading], known: Sequence[Reading]) -> tuple[Comparison, ...]:
+    """The gap, and once more for each way of counting that either side needs."""
+    labels = dict.fromkeys(reading.label for reading in (*holdout, *known))
+    return tuple(_gap(label, _by_label(holdout, label), _by_label(known, label)) for label in labels)
+
+
+def _by_label(readings: Sequence[Reading], label: str) -> Reading:
+    return next((reading for reading in readings if reading.label == label), readings[0])
+
+
+def _gap(label: str, holdout: Reading, known: Reading) -> Comparison:
+    is_known = holdout.value is not None and known.value is not None
+    return Comparison(
+        label="gap to the known suite" if label == "reach" else f"gap, {label}",
+        unit="share",
+        value=holdout.value,
+        other=known.value,
+        change=known.value - holdout.value if is_known else None,  # type: ignore[operator]
+        interval=intervals.difference((known.numerator, known.denominator), (holdout.numerator, holdout.denominator)),
+    )
