@@ -1,7 +1,7 @@
 """The catalogue of product output (`broker/markers.toml`), compiled, and the one scan over a log slice.
 
-Linear in the slice: a line is looked at once, by its first word and its template's head; the
-pattern itself, in RE2, runs only on lines that somebody asks for.
+Linear in the slice: it is looked through once, for lines that begin as a template does; the pattern
+itself, in RE2, runs only on lines that somebody asks for.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import re2
 
 from broker.markers import read_catalogue
+from grader.heads import Heads, Line, compile_heads
 
 # The slice is bytes of any kind: RE2 in Latin-1 sees each byte as one character and refuses none.
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 
-_PREFIX_LENGTH = len("HH:MM:SS L ")
-_LONGEST_WORD = 64
+_TIME_LENGTH = len("HH:MM:SS")
 _MAX_DIGITS = 12
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(?!\{)")
 
@@ -84,41 +85,29 @@ class Hit:
         return int(digits) if 0 < len(digits) <= _MAX_DIGITS else None
 
 
-class _Line(NamedTuple):
-    start: int
-    end: int
-    time: bytes
-    message: bytes
-
-
 class _Pattern(NamedTuple):
     compiled: Any
     # names of captured values, as RE2 numbers them; asking RE2 each time costs more than matching
     groups: Mapping[str, int]
 
 
-class _Headed(NamedTuple):
-    name: str
-    head: bytes
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """One slice, its lines sorted by which markers they may be."""
 
-    _lines: Mapping[str, list[_Line]]
+    _log: bytes
+    _lines: Mapping[str, list[Line]]
     _patterns: Mapping[str, _Pattern]
     # what was asked before; the answer is always the same
     _found: dict[str, tuple[Hit, ...]] = field(default_factory=dict)
 
     def find(self, *names: str) -> tuple[Hit, ...]:
         """All lines that these markers match, in the order of the log."""
-        found = [self._find_one(name, lines) for name in names if (lines := self._lines.get(name))]
+        lines = self._lines
+        found = [hits for name in names if name in lines and (hits := self._find_one(name))]
         if len(found) <= 1:
             return found[0] if found else ()
-        hits = [hit for some in found for hit in some]
-        hits.sort(key=_start)
-        return tuple(hits)
+        return tuple(sorted(chain.from_iterable(found), key=_start))
 
     def find_naming_none(self, own: Collection[bytes], *names: str) -> tuple[Hit, ...]:
         """Lines that these markers match and that hold none of these ids; those that do cost no pattern."""
@@ -126,33 +115,35 @@ class Scan:
             hit
             for name in names
             for line in self._lines.get(name, ())
-            if not any(one in line.message for one in own)
-            for hit in self._match(name, (line,))
+            if not self._holds(line, own) and (hit := self._match(name, line))
         ]
-        hits.sort(key=_start)
-        return tuple(hits)
+        return tuple(sorted(hits, key=_start))
 
     def find_all(self) -> tuple[Hit, ...]:
         """Every line that any marker matches."""
         return self.find(*self._lines)
 
-    def _find_one(self, name: str, lines: Sequence[_Line]) -> tuple[Hit, ...]:
-        if name not in self._found:
-            self._found[name] = tuple(self._match(name, lines))
-        return self._found[name]
+    def _holds(self, line: Line, ids: Collection[bytes]) -> bool:
+        for one in ids:  # noqa: SIM110 - a generator costs twice as much, and this is asked of most lines
+            if self._log.find(one, line.message, line.end) >= 0:
+                return True
+        return False
 
-    def _match(self, name: str, lines: Sequence[_Line]) -> Iterator[Hit]:
+    def _find_one(self, name: str) -> tuple[Hit, ...]:
+        found = self._found.get(name)
+        if found is None:
+            hits = [hit for line in self._lines[name] if (hit := self._match(name, line))]
+            found = self._found[name] = tuple(hits)
+        return found
+
+    def _match(self, name: str, line: Line) -> Hit | None:
+        start, message, end = line
         pattern = self._patterns[name]
-        for line in lines:
-            if match := pattern.compiled.fullmatch(line.message):
-                yield Hit(
-                    marker=name,
-                    start=line.start,
-                    end=line.end,
-                    time=line.time.decode("ascii", "replace"),
-                    _match=match,
-                    _groups=pattern.groups,
-                )
+        match = pattern.compiled.fullmatch(self._log[message:end].removesuffix(b"\r"))
+        if match is None:
+            return None
+        time = self._log[start : start + _TIME_LENGTH].decode("ascii", "replace") if message > start else ""
+        return Hit(marker=name, start=start, end=end, time=time, _match=match, _groups=pattern.groups)
 
 
 def _start(hit: Hit) -> int:
@@ -164,29 +155,14 @@ class Catalogue:
     """All markers, compiled."""
 
     markers: tuple[Marker, ...]
-    # lines with the logger's prefix, and lines without: neither can pass for the other
-    _by_word: Mapping[bytes, tuple[_Headed, ...]]
-    _by_word_raw: Mapping[bytes, tuple[_Headed, ...]]
+    _heads: Heads
     _patterns: Mapping[str, _Pattern]
     _replies: tuple[str, ...]
     _any_reply: Any
 
     def scan(self, log: bytes) -> Scan:
         """The slice, ready to be asked."""
-        found: dict[str, list[_Line]] = {}
-        start = 0
-        for line in log.split(b"\n"):
-            end = start + len(line)
-            message, time, by_word = line, b"", self._by_word_raw
-            if line[2:3] == b":" and line[8:9] == b" ":
-                colon = line.find(b": ", _PREFIX_LENGTH)
-                message, time, by_word = line[colon + 2 :] if colon > 0 else b"", line[:8], self._by_word
-            for name, head in by_word.get(message[:_LONGEST_WORD].partition(b" ")[0], ()):
-                if message.startswith(head):
-                    known = _Line(start, end, time, message.removesuffix(b"\r"))
-                    found.setdefault(name, []).append(known)
-            start = end + 1
-        return Scan(_lines=found, _patterns=self._patterns)
+        return Scan(_log=log, _lines=self._heads.sort_lines(log), _patterns=self._patterns)
 
     def replies_in(self, text: str) -> frozenset[str]:
         """The names of all reply markers found in a captured value."""
@@ -202,18 +178,16 @@ def compile_catalogue(text: str) -> Catalogue:
     patterns = {marker.name: _compile(marker) for marker in markers}
     if len(patterns) != len(markers):
         raise ValueError("two markers have the same name")
-    by_word: dict[bool, dict[bytes, tuple[_Headed, ...]]] = {True: {}, False: {}}
-    for marker in markers:
-        if not marker.is_value:
-            head = marker.head.encode()
-            word = head.partition(b" ")[0]
-            words = by_word[bool(marker.level)]
-            words[word] = (*words.get(word, ()), _Headed(marker.name, head))
+    heads = {marker.name: marker.head.encode() for marker in markers if not marker.is_value}
+    logged = {marker.name for marker in markers if marker.level}
     replies = [marker for marker in markers if marker.is_value]
     return Catalogue(
         markers=markers,
-        _by_word=by_word[True],
-        _by_word_raw=by_word[False],
+        # lines with the logger's prefix, and lines without: neither can pass for the other
+        _heads=compile_heads(
+            logged={name: head for name, head in heads.items() if name in logged},
+            raw={name: head for name, head in heads.items() if name not in logged},
+        ),
         _patterns=patterns,
         _replies=tuple(marker.name for marker in replies),
         _any_reply=re2.compile("|".join(f"(?:{marker.pattern})" for marker in replies).encode("ascii"), _OPTIONS),
