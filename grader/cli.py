@@ -19,6 +19,7 @@ examples:
   bv3-grade scorecard last            the nine criteria of the newest sweep
   bv3-grade scorecard last --baseline c7-20261101   other_ms against that sweep
   bv3-grade show last instagram#4     why that run has its verdict
+  bv3-grade slice be.log --site x     what one run's log says on its own
   bv3-grade calibrate last            verdicts against the truth of a reference stack
   bv3-grade regrade c7-2026           what today's rules say of that sweep's evidence
   bv3-grade export c7-2026            rows and log slices as files; any unique beginning of an id will do
@@ -113,6 +114,21 @@ def calibrate(sweeps: tuple[str, ...], as_json: bool, markdown: Path | None) -> 
     from grader import commands
 
     return commands.calibrate_sweeps(sweeps, as_json=as_json, markdown=markdown)
+
+
+@main_group.command("slice")
+@click.argument("file", metavar="FILE")
+@click.option("--site", metavar="SITE", help="Judge the surface too, by this site's task: x, reddit, ...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/reference/slice-json.md).")
+def explain(file: str, site: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Explain the log slice in FILE (- for standard input) on its own, without a farm.
+
+    It shows the product's side: bucket, rule, the lines that decided, the claim. Without bv3's page read a
+    claimed fill is product_unconfirmed at best.
+    """
+    from grader import slice_report
+
+    return slice_report.show_slice(file, site=site, as_json=as_json)
 
 
 @main_group.command()

@@ -245,6 +245,11 @@ class Case:
         return next((probe for probe in probes if probe is not None and not probe.answered), None)
 
     @cached_property
+    def named_parent(self) -> str | None:
+        """The first parent session that the slice itself names."""
+        return next((hit.text("sid") for hit in self.scan.find(*_NAMES_PARENT)), None)
+
+    @cached_property
     def foreign_lines(self) -> tuple[Hit, ...]:
         """Lines of a session that is not this run's: another parent, or a child this parent does not have."""
         parent = self.record.parent
@@ -300,8 +305,12 @@ def build_case(
     *,
     planned_mode: Mode = Mode.DRY,
     planned_payload: str | None = None,
+    scan: Scan | None = None,
 ) -> Case:
-    """The case of this record. `planned_payload`: what the start gave out, by default the record's own."""
+    """The case of this record. `planned_payload`: what the start gave out, by default the record's own.
+
+    `scan`: of this very log, when there is one already.
+    """
     catalogue = load_catalogue()
     return Case(
         record=record,
@@ -309,7 +318,7 @@ def build_case(
         planned_mode=planned_mode,
         planned_payload=record.payload if planned_payload is None else planned_payload,
         log=log,
-        scan=catalogue.scan(log),
+        scan=catalogue.scan(log) if scan is None else scan,
         catalogue=catalogue,
     )
 

@@ -75,8 +75,11 @@ def is_within(host: str, intended: str) -> bool:
 
 
 def judge_url(url: str, task: SiteTask, *, truncated: bool = False) -> Surface:
-    """The surface of this URL. `truncated`: its end may be missing, so a path that does not fit says nothing."""
-    if not url:
+    """The surface of this URL. `truncated`: its end may be missing, so a path that does not fit says nothing.
+
+    A task without a host, which no suite has, knows no right page and no wrong one.
+    """
+    if not url or not task.host:
         return Surface.UNKNOWN
     address = parse_address(url)
     if address is None or not is_within(address.host, task.host.lower()):
@@ -96,6 +99,8 @@ def is_of_task(url: str, task: SiteTask) -> bool:
 
     A wall on any other host says where somebody went, and nothing of the site.
     """
+    if not task.host:
+        return True
     address = parse_address(url)
     return address is not None and (is_within(address.host, task.host.lower()) or _is_sign_in_host(address.host))
 

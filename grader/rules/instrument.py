@@ -21,9 +21,10 @@ def sent_in_dry_run(case: Case) -> Finding | None:
     if case.planned_mode is not Mode.DRY or case.claim is not Claim.SENT:
         return None
     receipt = f", by the receipt '{case.receipt[:80]}' of its reply" if case.receipt else ""
+    payload = f"'{case.record.payload}'" if case.record.payload else "its text"
     return Finding(
         bucket=Bucket.PRODUCT_FALSE_SUCCESS,
-        why=f"the product says it sent '{case.record.payload}' in a dry run{receipt}",
+        why=f"the product says that it sent {payload} in a dry run{receipt}",
         lines=case.sent,
     )
 

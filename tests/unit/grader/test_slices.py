@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.types import Bucket, Evidence, PageRead, ParentOutcome, RunRecord, Seen, SiteTask
+from grader import cli
 from grader.grading import Graded, grade_record
 
 _DATA = os.environ.get("BV3_EXTRA_DATA")
@@ -98,3 +100,15 @@ def test_without_a_page_read_a_slice_is_never_ok(
         assert graded.facts.submit is SUBMIT[name]
     if name == "login":
         assert graded.verdict.evidence is Evidence.UNVERIFIED
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_command_explains_a_captured_slice_on_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["slice", str(_SLICES / f"slice_{name}.log"), "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["bucket"] == BY_PRODUCT_ALONE[name], plain["detail"]
+    assert plain["evidence"] == ("UNVERIFIED" if name == "login" else None)
+    is_filled = plain["bucket"] == Bucket.PRODUCT_UNCONFIRMED
+    assert plain["claim"] == ("filled" if is_filled else "none")
+    assert plain["submit"] is ((name not in {"disabled", "frame"}) if is_filled else None)
+    assert plain["lines"]
