@@ -1,4 +1,4 @@
-"""The heads of all line templates as one regular expression, so that a slice is looked through once. Pure.
+"""The heads of all line templates as one regular expression: a slice is looked through once for lines worth more. Pure.
 
 Python's own `re`: RE2's binding costs more per line than all of the rest. It stays linear, since nothing in the
 expression can be tried in two ways: prefix and rest are possessive, the heads are a tree of literals.
@@ -7,7 +7,7 @@ expression can be tried in two ways: prefix and rest are possessive, the heads a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -30,56 +30,36 @@ class Heads:
 
     _first: re.Pattern[bytes]
     _others: re.Pattern[bytes]
-    # per group that a match can end with: the names that the line may belong to
-    _names: tuple[tuple[str, ...], ...]
 
-    def sort_lines(self, log: bytes) -> dict[str, list[Line]]:
-        """By name, the lines whose message begins with its head, in the order of the log."""
-        found: dict[str, list[Line]] = {}
-        names = self._names
+    def find_lines(self, log: bytes) -> Iterator[Line]:
+        """The lines whose message begins with a head of its kind, in the order of the log."""
         # an expression that begins with a literal is looked for faster than one that begins with `^`
         first = self._first.match(log)
         for match in chain((first,) if first else (), self._others.finditer(log)):
             start = match.start(1)
-            line = Line(start, max(start, match.end(2)), match.end())
-            # an empty group stands after each head, so the last one to take part says which it was
-            for name in names[match.lastindex or 0]:
-                if name in found:
-                    found[name].append(line)
-                else:
-                    found[name] = [line]
-        return found
+            message = match.end(2)
+            yield Line(start, start if message < 0 else message, match.end())
 
 
-def compile_heads(*, logged: Mapping[str, bytes], raw: Mapping[str, bytes]) -> Heads:
-    """Heads by name, ready to sort lines: those of lines with the logger's prefix, and those of lines without.
-
-    Neither are heads of the other kind of line. No head is empty.
-    """
-    # group 1 is the line's start, 2 the prefix, which decides; there is no group 0
-    names: list[tuple[str, ...]] = [(), (), ()]
-    trees = [_express(_plant(heads.values()), b"", heads, names) for heads in (logged, raw)]
-    body = b"()" + _PREFIX + b"?+(?(2)" + b"|".join(trees) + b").*+"
-    return Heads(_first=re.compile(body), _others=re.compile(b"\n" + body), _names=tuple(names))
+def compile_heads(*, logged: Collection[bytes], raw: Collection[bytes]) -> Heads:
+    """Heads of lines with the logger's prefix, and of lines without; neither are heads of the other kind of line."""
+    # group 1 is the line's start, 2 the prefix, which decides
+    body = b"()" + _PREFIX + b"?+(?(2)" + _express(_plant(logged)) + b"|" + _express(_plant(raw)) + b").*+"
+    return Heads(_first=re.compile(body), _others=re.compile(b"\n" + body))
 
 
-def _plant(heads: Iterable[bytes]) -> dict[int, Any]:
-    """The heads as a tree of bytes."""
+def _plant(heads: Collection[bytes]) -> dict[int, Any]:
+    """The heads as a tree of bytes; a head that begins with another one adds nothing to it."""
     tree: dict[int, Any] = {}
-    for head in heads:
+    for head in sorted(heads, key=len, reverse=True):
         node = tree
         for byte in head:
             node = node.setdefault(byte, {})
+        node.clear()
     return tree
 
 
-def _express(node: dict[int, Any], sofar: bytes, heads: Mapping[str, bytes], names: list[tuple[str, ...]]) -> bytes:
-    """The tree below `sofar`; at the end of each head stands an empty group, so that a match says which it was."""
-    branches = [
-        re.escape(bytes([byte])) + _express(below, sofar + bytes([byte]), heads, names) for byte, below in node.items()
-    ]
-    if sofar in heads.values():
-        # last, so that a longer head comes first: its line belongs to the shorter one, too
-        names.append(tuple(name for name, head in heads.items() if sofar.startswith(head)))
-        branches.append(b"()")
+def _express(node: dict[int, Any]) -> bytes:
+    """The tree as an expression: alternatives that differ in their first byte."""
+    branches = [re.escape(bytes([byte])) + _express(below) for byte, below in node.items()]
     return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"

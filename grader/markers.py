@@ -1,7 +1,7 @@
 """The catalogue of product output (`broker/markers.toml`), compiled, and the one scan over a log slice.
 
-Linear in the slice: it is looked through once, for lines that begin as a template does; the pattern
-itself, in RE2, runs only on lines that somebody asks for.
+Linear in the slice: it is looked through once, for lines that begin as a template does; on those all
+patterns are tried at once, in RE2. Captured values are read when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -25,6 +25,11 @@ from grader.heads import Heads, Line, compile_heads
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
+# A set has only its automaton, whose states must find place in this.
+_SET_OPTIONS = re2.Options()
+_SET_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_SET_OPTIONS.log_errors = False
+_SET_OPTIONS.max_mem = 64 << 20
 
 _TIME_LENGTH = len("HH:MM:SS")
 _MAX_DIGITS = 12
@@ -60,23 +65,40 @@ class Marker:
         return _PLACEHOLDER.split(self.template, maxsplit=1)[0].replace("{{", "{")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern(NamedTuple):
+    compiled: Any
+    # names of captured values, as RE2 numbers them; asking RE2 each time costs more than matching
+    groups: Mapping[str, int]
+
+
+# no slots: they leave no place for what is worked out when it is first asked for
+@dataclass(frozen=True, kw_only=True)
 class Hit:
     """One line that a marker matched: bytes `start` to `end` of the slice, without the line's end."""
 
     marker: str
     start: int
     end: int
-    # HH:MM:SS as printed, without a date; empty for lines without the logger's prefix
-    time: str
-    # RE2's match; values are decoded when asked for
-    _match: Any = field(repr=False, compare=False)
-    _groups: Mapping[str, int] = field(repr=False, compare=False)
+    # where the message begins, after the logger's prefix
+    _message: int = field(repr=False)
+    _log: bytes = field(repr=False, compare=False)
+    _pattern: _Pattern = field(repr=False, compare=False)
+
+    @property
+    def time(self) -> str:
+        """HH:MM:SS as printed, without a date; empty for lines without the logger's prefix."""
+        if self._message == self.start:
+            return ""
+        return self._log[self.start : self.start + _TIME_LENGTH].decode("ascii", "replace")
+
+    @cached_property
+    def _match(self) -> Any:
+        return self._pattern.compiled.fullmatch(_read_message(self._log, self._message, self.end))
 
     def text(self, name: str) -> str:
         """A captured value; empty when it was not printed."""
-        number = self._groups.get(name)
-        value: bytes | None = None if number is None else self._match.group(number)
+        number = self._pattern.groups.get(name)
+        value: bytes | None = None if number is None else self._match[number]
         return (value or b"").decode("utf-8", "replace")
 
     def number(self, name: str) -> int | None:
@@ -85,15 +107,13 @@ class Hit:
         return int(digits) if 0 < len(digits) <= _MAX_DIGITS else None
 
 
-class _Pattern(NamedTuple):
-    compiled: Any
-    # names of captured values, as RE2 numbers them; asking RE2 each time costs more than matching
-    groups: Mapping[str, int]
+def _read_message(log: bytes, start: int, end: int) -> bytes:
+    return log[start:end].removesuffix(b"\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """One slice, its lines sorted by which markers they may be."""
+    """One slice, its lines by the marker that they match."""
 
     _log: bytes
     _lines: Mapping[str, list[Line]]
@@ -104,18 +124,20 @@ class Scan:
     def find(self, *names: str) -> tuple[Hit, ...]:
         """All lines that these markers match, in the order of the log."""
         lines = self._lines
-        found = [hits for name in names if name in lines and (hits := self._find_one(name))]
+        found = [self._find_one(name) for name in names if name in lines]
         if len(found) <= 1:
             return found[0] if found else ()
         return tuple(sorted(chain.from_iterable(found), key=_start))
 
     def find_naming_none(self, own: Collection[bytes], *names: str) -> tuple[Hit, ...]:
-        """Lines that these markers match and that hold none of these ids; those that do cost no pattern."""
+        """Lines that these markers match and that hold none of these ids."""
+        lines = self._lines
         hits = [
-            hit
+            self._hit(name, line)
             for name in names
-            for line in self._lines.get(name, ())
-            if not self._holds(line, own) and (hit := self._match(name, line))
+            if name in lines
+            for line in lines[name]
+            if not self._holds(line, own)
         ]
         return tuple(sorted(hits, key=_start))
 
@@ -132,22 +154,23 @@ class Scan:
     def _find_one(self, name: str) -> tuple[Hit, ...]:
         found = self._found.get(name)
         if found is None:
-            hits = [hit for line in self._lines[name] if (hit := self._match(name, line))]
-            found = self._found[name] = tuple(hits)
+            found = self._found[name] = tuple([self._hit(name, line) for line in self._lines[name]])
         return found
 
-    def _match(self, name: str, line: Line) -> Hit | None:
+    def _hit(self, name: str, line: Line) -> Hit:
         start, message, end = line
-        pattern = self._patterns[name]
-        match = pattern.compiled.fullmatch(self._log[message:end].removesuffix(b"\r"))
-        if match is None:
-            return None
-        time = self._log[start : start + _TIME_LENGTH].decode("ascii", "replace") if message > start else ""
-        return Hit(marker=name, start=start, end=end, time=time, _match=match, _groups=pattern.groups)
+        return Hit(marker=name, start=start, end=end, _message=message, _log=self._log, _pattern=self._patterns[name])
 
 
 def _start(hit: Hit) -> int:
     return hit.start
+
+
+class _Set(NamedTuple):
+    """Patterns that are all tried at once; a third of what one costs whose values are wanted."""
+
+    compiled: Any
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,19 +180,29 @@ class Catalogue:
     markers: tuple[Marker, ...]
     _heads: Heads
     _patterns: Mapping[str, _Pattern]
-    _replies: tuple[str, ...]
-    _any_reply: Any
+    # lines with the logger's prefix, and lines without: neither can pass for the other
+    _logged: _Set
+    _raw: _Set
+    _replies: _Set
 
     def scan(self, log: bytes) -> Scan:
         """The slice, ready to be asked."""
-        return Scan(_log=log, _lines=self._heads.sort_lines(log), _patterns=self._patterns)
+        found: dict[str, list[Line]] = {}
+        for line in self._heads.find_lines(log):
+            start, message, end = line
+            kind = self._logged if message > start else self._raw
+            for number in kind.compiled.Match(_read_message(log, message, end)) or ():
+                name = kind.names[number]
+                if name in found:
+                    found[name].append(line)
+                else:
+                    found[name] = [line]
+        return Scan(_log=log, _lines=found, _patterns=self._patterns)
 
     def replies_in(self, text: str) -> frozenset[str]:
         """The names of all reply markers found in a captured value."""
-        data = text.encode("utf-8", "surrogatepass")
-        if not self._any_reply.search(data):
-            return frozenset()
-        return frozenset(name for name in self._replies if self._patterns[name].compiled.search(data))
+        compiled, names = self._replies
+        return frozenset(names[number] for number in compiled.Match(text.encode("utf-8", "surrogatepass")) or ())
 
 
 def compile_catalogue(text: str) -> Catalogue:
@@ -178,20 +211,26 @@ def compile_catalogue(text: str) -> Catalogue:
     patterns = {marker.name: _compile(marker) for marker in markers}
     if len(patterns) != len(markers):
         raise ValueError("two markers have the same name")
-    heads = {marker.name: marker.head.encode() for marker in markers if not marker.is_value}
-    logged = {marker.name for marker in markers if marker.level}
-    replies = [marker for marker in markers if marker.is_value]
+    lines = [marker for marker in markers if not marker.is_value]
+    logged = [marker for marker in lines if marker.level]
+    raw = [marker for marker in lines if not marker.level]
     return Catalogue(
         markers=markers,
-        # lines with the logger's prefix, and lines without: neither can pass for the other
         _heads=compile_heads(
-            logged={name: head for name, head in heads.items() if name in logged},
-            raw={name: head for name, head in heads.items() if name not in logged},
+            logged=[marker.head.encode() for marker in logged], raw=[marker.head.encode() for marker in raw]
         ),
         _patterns=patterns,
-        _replies=tuple(marker.name for marker in replies),
-        _any_reply=re2.compile("|".join(f"(?:{marker.pattern})" for marker in replies).encode("ascii"), _OPTIONS),
+        _logged=_gather(logged, re2.Set.FullMatchSet(_SET_OPTIONS)),
+        _raw=_gather(raw, re2.Set.FullMatchSet(_SET_OPTIONS)),
+        _replies=_gather([marker for marker in markers if marker.is_value], re2.Set.SearchSet(_SET_OPTIONS)),
     )
+
+
+def _gather(markers: Sequence[Marker], patterns: Any) -> _Set:
+    for marker in markers:
+        patterns.Add(marker.pattern.encode("ascii"))
+    patterns.Compile()
+    return _Set(patterns, tuple(marker.name for marker in markers))
 
 
 def _read(entry: dict[str, Any]) -> Marker:
