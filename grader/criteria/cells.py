@@ -154,7 +154,11 @@ class Sample:
     @property
     def unfinished(self) -> str:
         """What is not over or not graded yet; empty: nothing."""
-        return "" if self.is_complete else f"{self._graded_runs} of {self.sweep.runs} runs are graded"
+        if self.is_complete:
+            return ""
+        over = min(self._graded_runs, self.sweep.runs_closed)
+        waiting = f", {self.sweep.ungraded} attempts not yet" if self.sweep.ungraded else ""
+        return f"{over} of {self.sweep.runs} runs are graded{waiting}"
 
     @property
     def small(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from broker.types import Bucket, Claim, Mode
+from broker.types import Bucket, Claim, Family, Mode
 from grader.criteria.cells import Cell, Mark, Rows, Sample
 
 
@@ -30,7 +30,8 @@ def judge_verified_writes(_sample: Sample) -> Cell:
 def judge_false_success(sample: Sample) -> Cell:
     """3: false success claims. One is enough to fail; none in a dry sweep settles nothing."""
     rows, late = sample.rows, sample.sweep.late_breaches
-    claims = sum(row.facts.claim is not Claim.NONE for row in rows) + late
+    # what the infrastructure spoilt enters no rate
+    claims = late + sum(row.facts.claim is not Claim.NONE and row.bucket.family is not Family.INFRA for row in rows)
     false = sum(row.bucket is Bucket.PRODUCT_FALSE_SUCCESS for row in rows) + late
     cell = Cell(
         number=3,

@@ -15,6 +15,7 @@ from grader.intervals import (
     clean_runs_missing,
     median,
     median_interval,
+    runs_missing,
     upper_bound,
     wilson,
 )
@@ -95,6 +96,26 @@ def test_as_many_clean_runs_as_are_missing_prove_it_and_one_less_does_not(
     assert proven.high <= target
     if missing > 0 and (before := upper_bound(failures, trials + missing - 1)) is not None:
         assert before.high > target
+
+
+@pytest.mark.parametrize(("trials", "target"), [(20, 0.90), (100, 0.90), (20, 0.94)])
+def test_as_many_runs_as_are_missing_at_this_rate_bring_wilsons_low_end_to_the_target(
+    trials: int, target: float
+) -> None:
+    more = runs_missing(0.95, trials, target)
+    assert more is not None
+    # 95% of it is a whole number
+    enough = math.ceil((trials + more) / 20) * 20
+    for total, is_enough in ((enough, True), (enough - 20, enough - 20 >= trials + more)):
+        interval = wilson(total * 95 // 100, total) if total else None
+        assert ((interval.low if interval else 0.0) >= target) is is_enough
+
+
+def test_no_number_of_runs_proves_a_rate_below_its_target() -> None:
+    assert runs_missing(0.90, 1_000, 0.90) is None
+    assert runs_missing(0.5, 10, 0.90) is None
+    assert runs_missing(1.0, 0, 0.90) is None
+    assert runs_missing(1.0, 1_000, 0.90) == 0
 
 
 def test_nothing_measured_has_no_interval_and_no_median() -> None:
