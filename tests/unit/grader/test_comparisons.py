@@ -59,6 +59,7 @@ def test_half_the_other_ms_and_nothing_elsewhere_passes(timed: Timed) -> None:
     # every site's times differ by 0 to 8 ms, every trial's by 0 to 11: medians of 4 + 5.5
     assert cell.value == pytest.approx(409.5 / 1_009.5 - 1)
     assert cell.interval is not None
+    assert cell.value is not None
     assert cell.interval.low <= cell.value <= cell.interval.high <= -0.5
     assert "bootstrap within sites" in cell.interval.method
 
