@@ -38,6 +38,17 @@ class Settings(BaseSettings):
     runtime: Path = Field(
         _REPOSITORY / ".runtime", description="what `./bv3 setup` brought: browser, editor bundles, manifest.json"
     )
+    reference_faults: str = Field(
+        "none",
+        description="what the embedded farm's reference stacks inject: `none`, `all`, or `name[:share]` between commas",
+    )
+    reference_seed: int = Field(0, ge=0, description="the seed that settles which run meets which fault")
+    leash_scale: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="so much of the product's waits and leashes the reference stacks take: above 0, up to 1",
+    )
 
     @field_validator("broker_url")
     @classmethod

@@ -47,7 +47,6 @@ def admit_box(settings: Settings, name: str, *, folder: Path, out: Path) -> None
                 "database_url": url.render_as_string(hide_password=False),
                 "broker_url": settings.broker_url.get_secret_value(),
             },
-            table="ports",
-            of_table=dict(zip(STACK_PORTS, find_free_block(len(STACK_PORTS)), strict=True)),
+            {"ports": dict(zip(STACK_PORTS, find_free_block(len(STACK_PORTS)), strict=True))},
         ),
     )

@@ -60,12 +60,12 @@ def main_group() -> None:
 @_json_option
 def up(boxes: int, *, as_json: bool) -> None:
     """Start the farm, or grow the one that runs; it stays until `bv3-farm down`."""
-    from infra.embedded.commands import bring_up, refuse_foreign_farm
+    from infra.embedded.commands import bring_up, read_conditions, refuse_foreign_farm
     from infra.embedded.orders import Orders
 
     refuse_foreign_farm()
     home = _home()
-    address = bring_up(home, Orders(boxes=boxes, full=True, stays=True), _say)
+    address = bring_up(home, Orders(boxes=boxes, full=True, stays=True, conditions=read_conditions()), _say)
     _print_address(address, as_json=as_json)
 
 
@@ -94,15 +94,16 @@ def ensure(boxes: int, *, store_only: bool, as_json: bool) -> None:
     The caller holds the user lock of the farm's home. Steps go to standard error.
     """
     from broker.home import hold_user_lock
-    from infra.embedded.commands import bring_up, refuse_foreign_farm
+    from infra.embedded.commands import bring_up, read_conditions, refuse_foreign_farm
     from infra.embedded.orders import Orders
 
     refuse_foreign_farm()
     if store_only and boxes:
         raise UsageError("--store-only has no boxes", hint="leave out --boxes")
     home = _home()
+    conditions = read_conditions() if boxes else None
     with hold_user_lock(home):
-        address = bring_up(home, Orders(boxes=boxes, full=not store_only), _say)
+        address = bring_up(home, Orders(boxes=boxes, full=not store_only, conditions=conditions), _say)
     _print_address(address, as_json=as_json)
 
 

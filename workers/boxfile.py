@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from broker.errors import UsageError
 from broker.types import Mode
 
+_REPOSITORY = Path(__file__).resolve().parent.parent
+_JUDGE_TIMEOUT_S = 30.0
 Port = Field(ge=1, le=65535)
 
 
@@ -26,6 +30,25 @@ class Ports(BaseModel):
     http: int = Port
     # Nobody may listen here: the port of a stack that is not ours (seed: a foreign stack on 8324).
     foreign: int | None = Field(None, ge=1, le=65535)
+
+
+class Reference(BaseModel):
+    """What a box's reference stack injects, and how long its leashes are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    faults: str = "none"
+    seed: int = Field(0, ge=0)
+    leash_scale: float = Field(1.0, gt=0, le=1)
+
+    @property
+    def told(self) -> str:
+        """The faults as a record names them; empty without any."""
+        return "" if self.faults == "none" else f"{self.faults} seed {self.seed}"
+
+
+# The stacks that can be told to go wrong: stand-ins. The product itself never is.
+INJECTABLE = frozenset({"reference"})
 
 
 class BoxFile(BaseModel):
@@ -44,6 +67,13 @@ class BoxFile(BaseModel):
     database_url: SecretStr
     broker_url: SecretStr
     ports: Ports
+    reference: Reference = Reference()
+
+    @model_validator(mode="after")
+    def _is_injectable(self) -> Self:
+        if "reference" in self.model_fields_set and self.stack not in INJECTABLE:
+            raise ValueError(f"faults and scaled leashes are for the stack reference, not for {self.stack}")
+        return self
 
     @property
     def lock_name(self) -> str:
@@ -65,9 +95,20 @@ def load_box(path: Path) -> BoxFile:
     except ValidationError as error:
         problems = "; ".join(_describe(path, text, problem) for problem in error.errors(include_input=False))
         raise UsageError(problems, hint="see docs/reference/box-file.md") from error
+    if box.reference.faults != "none" and (why := _judge_mix(box.reference.faults)):
+        raise UsageError(f"{path}:{find_line(text, ('reference', 'faults'))}: reference.faults: {why}")
     if not box.folder.is_absolute():
         raise UsageError(f"{path}:{find_line(text, ('folder',))}: folder must be an absolute path")
     return box
+
+
+def _judge_mix(mix: str) -> str:
+    """What is wrong with a mix of faults; empty when nothing is. Asked of the stack, which alone knows its faults."""
+    command = [sys.executable, "-m", "infra.reference", "faults", "--mix", mix]
+    done = subprocess.run(
+        command, cwd=_REPOSITORY, capture_output=True, text=True, timeout=_JUDGE_TIMEOUT_S, check=False
+    )
+    return " ".join(done.stderr.removeprefix("error: ").split()) if done.returncode else ""
 
 
 def _describe(path: Path, text: str, problem: Any) -> str:

@@ -32,11 +32,12 @@ def join_metrics(rows: Iterator[dict[str, Any]], children: Sequence[str]) -> tup
 
 
 def find_truth(rows: Iterator[dict[str, Any]], session_id: str) -> bytes | None:
-    """The session's row as bytes: opaque to the box."""
+    """The session's last row as bytes: opaque to the box. An earlier one was written ahead of the truth."""
+    last = None
     for row in rows:
         if row.get("session_id") == session_id:
-            return json.dumps(row, sort_keys=True).encode("ascii")
-    return None
+            last = row
+    return None if last is None else json.dumps(last, sort_keys=True).encode("ascii")
 
 
 def _to_row(child: str, row: dict[str, Any]) -> MetricsRow:

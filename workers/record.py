@@ -42,6 +42,9 @@ class BoxFacts:
     renderer: str
     product_revision: str
     versions: dict[str, str]
+    # of a reference stack: what it was told to inject, and how long its leashes are
+    faults: str = ""
+    leash_scale: float = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,6 +115,8 @@ def build_record(notes: Notes, box: BoxFacts) -> RunRecord:
         evidence=tuple(notes.evidence),
         errors=tuple(notes.errors),
         versions=box.versions,
+        faults=box.faults,
+        leash_scale=box.leash_scale,
     )
 
 

@@ -127,6 +127,8 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
         renderer=facts.renderer,
         product_revision=facts.revision,
         versions=read_versions(),
+        faults=box.reference.told,
+        leash_scale=box.reference.leash_scale,
     )
 
     def runner_for(announce: Callable[[str], None]) -> Runner:

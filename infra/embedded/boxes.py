@@ -6,7 +6,7 @@ import json
 import secrets
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -15,6 +15,7 @@ from broker.types import WALL_LIMIT_S
 from infra.embedded.database import set_box_login
 from infra.embedded.documents import write_private
 from infra.embedded.files import FarmFiles
+from infra.embedded.orders import Conditions, read_orders
 from infra.embedded.ports import PortBook
 from infra.embedded.postgres import Postgres
 from infra.embedded.processes import Launch
@@ -114,8 +115,10 @@ class Box:
                 "database_url": database_url,
                 "broker_url": self.valkey.url,
             },
-            table="ports",
-            of_table={name: chosen[part] for name, part in parts.items()},
+            {
+                "ports": {name: chosen[part] for name, part in parts.items()},
+                "reference": asdict(read_orders(self.files.orders).conditions or Conditions()),
+            },
         )
 
     def _choose_ports(self, parts: tuple[str, ...], *, may_move: bool) -> Mapping[str, int]:
@@ -125,10 +128,11 @@ class Box:
         return self.ports.assign_block(parts)
 
 
-def as_toml(plain: Mapping[str, str], *, table: str, of_table: Mapping[str, int]) -> str:
-    """TOML of strings, and one table of whole numbers."""
-    # A JSON string without escapes beyond ASCII is a TOML basic string.
+def as_toml(plain: Mapping[str, str], tables: Mapping[str, Mapping[str, str | int | float]]) -> str:
+    """TOML of strings, and tables of strings and numbers."""
+    # A JSON string without escapes beyond ASCII is a TOML basic string, and so is a JSON number.
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in plain.items()]
-    lines += ["", f"[{table}]"]
-    lines += [f"{key} = {value}" for key, value in of_table.items()]
+    for table, rows in tables.items():
+        lines += ["", f"[{table}]"]
+        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in rows.items()]
     return "\n".join(lines) + "\n"

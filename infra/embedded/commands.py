@@ -14,13 +14,14 @@ import psutil
 
 from broker.errors import DatabaseError, ServiceError, UsageError
 from broker.home import FarmHome, has_users, hold_gate
+from broker.settings import load_settings
 from infra.embedded.boxes import BOXES_LIMIT, name_box
 from infra.embedded.database import has_active_sweep
 from infra.embedded.documents import read_document
 from infra.embedded.files import FarmFiles, prepare_home
 from infra.embedded.lock import is_kept, take_keeper_lock
 from infra.embedded.logs import read_tail
-from infra.embedded.orders import Orders, read_orders, write_orders
+from infra.embedded.orders import Conditions, Orders, read_orders, write_orders
 from infra.embedded.parts import PartState
 from infra.embedded.processes import Identity, ProcessTable, find_marked, send
 from infra.embedded.services import REPOSITORY, Say, plain_environment, python_module
@@ -43,12 +44,27 @@ def refuse_foreign_farm() -> None:
         )
 
 
+def read_conditions() -> Conditions:
+    """The conditions that the environment asks for. Raises UsageError naming a bad fault, with the nearest one."""
+    from infra.reference.failure import ReferenceFailure  # noqa: PLC0415  # only where boxes are started
+    from infra.reference.faults import parse  # noqa: PLC0415
+
+    settings = load_settings()
+    try:
+        parse(settings.reference_faults)
+    except ReferenceFailure as failure:
+        raise UsageError(f"BV3_REFERENCE_FAULTS: {failure.message}", hint=failure.hint) from failure
+    return Conditions(
+        faults=settings.reference_faults.strip(), seed=settings.reference_seed, leash_scale=settings.leash_scale
+    )
+
+
 def bring_up(home: FarmHome, wish: Orders, say: Say) -> dict[str, Any]:
     """The farm serves what `wish` asks for; farm.json's content.
 
     The caller holds the user lock or wishes that the farm stays. `say` hears what comes up from now on:
     nothing when all is ready. Raises ServiceError with the cause when it does not come up, UsageError
-    for more boxes than a farm can have.
+    for more boxes than a farm can have, or boxes under other conditions than those that run.
     """
     if wish.boxes > BOXES_LIMIT:
         raise UsageError(

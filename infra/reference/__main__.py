@@ -58,11 +58,26 @@ def backend() -> None:
 
     Reads the product's environment: OPENSWARM_PORT (default 8326), OPENSWARM_DATA_ROOT (required),
     OSW_SENDSCRIPT_DRYRUN (must be 1: a missing variable means live, and live is refused),
-    REFERENCE_ROUTER_URL (default http://127.0.0.1:20128).
+    REFERENCE_ROUTER_URL (default http://127.0.0.1:20128), REFERENCE_SITES_URL (where the sites answer http),
+    REFERENCE_FAULTS, REFERENCE_SEED, REFERENCE_LEASH_SCALE (default none, 0, 1).
     """
     from infra.reference.backend import process  # noqa: PLC0415  # --help stays quick
 
     process.run()
+
+
+@reference.command()
+@click.option("--mix", default=None, help="only judge this mix: none, all, or name[:share] between commas")
+def faults(mix: str | None) -> None:
+    """Print every fault that can be injected, or judge a mix of them."""
+    from infra.reference.faults import FAULTS, parse  # noqa: PLC0415  # --help stays quick
+
+    if mix is not None:
+        for share in parse(mix):
+            click.echo(f"{share.fault.name:<20} {share.part:g}")
+        return
+    for fault in FAULTS.values():
+        click.echo(f"{fault.name:<20} {fault.sentence}")
 
 
 @reference.command()

@@ -1,4 +1,7 @@
-"""What each run really was: one row per parent session in ``truth.jsonl``, written before the parent ends."""
+"""What each run really was, in ``truth.jsonl``: the last row of a parent session counts.
+
+A row is written before the parent ends, and one ahead when the session is to meet a fault: it may end the double.
+"""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from infra.reference.faults import Fault
 from infra.reference.sites.catalogue import Site, find_site
 
 Evaluate = Callable[[str, str, dict[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -18,6 +22,9 @@ _BUCKETS = {
     "unseen": "product_fill_died",
     None: "product_no_composer",
 }
+_CLAIMS = {"filled": "filled", "sent": "sent"}
+# What was claimed must be there for these to matter.
+_OF_CLAIMS = frozenset({"audit_blind", "claims_sent"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +38,17 @@ class Run:
     end: str | None
     # The card of the first dispatch; None when there was no dispatch.
     card: str | None
-    # The renderer was gone, or showed nothing.
+    # The renderer was gone.
     lost: bool
+    # What the first child's metrics row says; None without a row.
+    total_ms: int | None = None
+    # A command of the first dispatch had no answer within its leash.
+    timed_out: bool = False
+    # The fault that this session was to meet, and whether it happened.
+    chosen: Fault | None = None
+    struck: bool = False
+    # Why it could not happen.
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +64,45 @@ class Page:
     element: str | None
 
 
-def judge(run: Run, site: Site | None, page: Page | None) -> str | None:
-    """The bucket an all-knowing judge gives; None for a page that is none of the sites'."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """The bucket an all-knowing judge gives, and why; None for a page that is none of the sites'."""
+
+    bucket: str | None
+    why: str
+    # On what an exclusion rests.
+    evidence: str | None = None
+
+
+def judge(run: Run, site: Site | None, page: Page | None) -> Ruling:
+    """What an all-knowing judge says, who knows what the double, its processes and the page really did."""
+    fault = run.chosen if run.struck else None
+    if fault and fault.bucket and fault.bucket.startswith("infra_"):
+        return Ruling(bucket=fault.bucket, why=fault.sentence)
     if run.lost:
-        return "infra_browser" if run.card else "infra_no_renderer"
+        return Ruling(bucket="infra_no_renderer", why="the renderer was gone")
     if site is None:
-        return None
+        return Ruling(bucket=None, why="the host is none of the sites'")
     if site.truth.not_measurable:
-        return "not_measurable"
-    if run.end != "filled":
-        return _BUCKETS[run.end]
-    return _judge_claim(site, page)
+        return Ruling(bucket="not_measurable", why=site.truth.not_measurable, evidence="PROVEN")
+    if fault and fault.bucket and (fault.name not in _OF_CLAIMS or run.end in _CLAIMS):
+        return Ruling(bucket=fault.bucket, why=fault.sentence)
+    return _judge_product(run, site, page)
+
+
+def _judge_product(run: Run, site: Site, page: Page | None) -> Ruling:
+    """A run on a site where something can be written, whatever it met."""
+    if run.end in _CLAIMS:
+        return Ruling(bucket=_judge_claim(site, page), why="where the payload stands on the page")
+    if run.timed_out and run.end != "fill_died":
+        return Ruling(bucket="product_command_timeout", why="a command of the first dispatch had no answer in time")
+    return Ruling(bucket=_BUCKETS[run.end], why=f"the first dispatch ended: {run.end or 'nothing to write in'}")
+
+
+def foretell(fault: Fault, site: Site | None) -> Ruling:
+    """What is true if the fault happens and nobody is left to say so."""
+    bucket = fault.bucket or (site.truth.bucket if site else None)
+    return Ruling(bucket=bucket, why=f"written ahead: {fault.sentence}")
 
 
 def _judge_claim(site: Site, page: Page | None) -> str:
@@ -84,37 +128,27 @@ class TruthBook:
         site = find_site(host)
         page = await self._read(run, site)
         self._append(
-            {
-                "session_id": run.session_id,
-                "site": site.name if site else None,
-                "host": host,
-                "mode": self._mode,
-                "claim": "filled" if run.end == "filled" else "none",
-                "bucket": judge(run, site, page),
-                "not_measurable": site.truth.not_measurable if site else None,
-                "surface_ok": bool(site and page and _is_surface(site, page)),
-                "payload_on_page": bool(page and page.intended + page.elsewhere),
-                "filled_element": page.element if page else None,
-            }
+            session_id=run.session_id,
+            host=host,
+            fault=run.chosen if run.struck else None,
+            ruling=judge(run, site, page),
+            claim=_CLAIMS.get(run.end or "", "none"),
+            total_ms=run.total_ms,
+            chosen=run.chosen.name if run.chosen else None,
+            failed=run.failed or None,
+            surface_ok=bool(site and page and _is_surface(site, page)),
+            payload_on_page=bool(page and page.intended + page.elsewhere),
+            filled_element=page.element if page else None,
         )
 
-    def add_unstarted(self, *, session_id: str, host: str) -> None:
+    def add_ahead(self, *, session_id: str, host: str, fault: Fault) -> None:
+        """Append the row of a session that is to meet a fault."""
+        self._append(session_id=session_id, host=host, fault=fault, ruling=foretell(fault, find_site(host)))
+
+    def add_unstarted(self, *, session_id: str, host: str, fault: Fault | None) -> None:
         """Append the row of a session that no model could be asked for."""
-        site = find_site(host)
-        self._append(
-            {
-                "session_id": session_id,
-                "site": site.name if site else None,
-                "host": host,
-                "mode": self._mode,
-                "claim": "none",
-                "bucket": "infra_router",
-                "not_measurable": site.truth.not_measurable if site else None,
-                "surface_ok": False,
-                "payload_on_page": False,
-                "filled_element": None,
-            }
-        )
+        why = fault.sentence if fault else "no model could be asked"
+        self._append(session_id=session_id, host=host, fault=fault, ruling=Ruling(bucket="infra_router", why=why))
 
     async def _read(self, run: Run, site: Site | None) -> Page | None:
         if run.card is None or run.lost:
@@ -128,7 +162,35 @@ class TruthBook:
             return None
         return Page(**found)
 
-    def _append(self, row: Mapping[str, Any]) -> None:
+    def _append(
+        self,
+        *,
+        session_id: str,
+        host: str,
+        fault: Fault | None,
+        ruling: Ruling,
+        claim: str = "none",
+        total_ms: int | None = None,
+        **more: object,
+    ) -> None:
+        site = find_site(host)
+        row = {
+            "session_id": session_id,
+            "fault": fault.name if fault else None,
+            "site": site.name if site else None,
+            "host": host,
+            "mode": self._mode,
+            "claim": claim,
+            "bucket": ruling.bucket,
+            "evidence": ruling.evidence,
+            "total_ms": total_ms,
+            "why": ruling.why,
+            "not_measurable": site.truth.not_measurable if site else None,
+            "surface_ok": False,
+            "payload_on_page": False,
+            "filled_element": None,
+            **more,
+        }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
             file.write(json.dumps(row) + "\n")

@@ -1,7 +1,7 @@
 """Relaying browser commands to the renderer behind the dashboard socket, each on its leash."""
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from infra.reference.backend.hub import Hub
 from infra.reference.backend.stamps import new_id
@@ -24,11 +24,19 @@ LEASHES_S = {
 Reply = dict[str, Any]
 
 
-class Commands:
-    """The commands under way, by request id."""
+class Relay(Protocol):
+    """Brings commands to a renderer."""
 
-    def __init__(self, hub: Hub) -> None:
+    async def run(self, action: str, browser_id: str, params: dict[str, Any] | None = None) -> Reply:
+        """The command's result; a failure is a reply with an ``error``."""
+
+
+class Commands:
+    """The commands under way, by request id. ``scale`` makes every wait and leash so much of the product's."""
+
+    def __init__(self, hub: Hub, *, scale: float = 1.0) -> None:
         self._hub = hub
+        self._scale = scale
         self._pending: dict[str, asyncio.Future[Reply]] = {}
 
     async def run(
@@ -38,13 +46,14 @@ class Commands:
         params: dict[str, Any] | None = None,
         *,
         tab_id: str = "",
+        relayed: bool = True,
     ) -> Reply:
         """Send one command and wait for its result; a failure is a reply with an ``error``.
 
         The command is broadcast again every 3 s until it is answered, its leash ends, or no dashboard came
-        back for 8 s.
+        back for 8 s. One that is not relayed is heard by nobody, and its leash ends.
         """
-        if not await self._hub.wait_connected(RECONNECT_WAIT_S):
+        if not await self._hub.wait_connected(RECONNECT_WAIT_S * self._scale):
             return {"error": NO_DASHBOARD}
         request_id = new_id()
         command = {
@@ -57,9 +66,13 @@ class Commands:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._pending[request_id] = answer
         try:
-            return await self._wait(command, answer, leash_s=LEASHES_S.get(action, DEFAULT_LEASH_S))
+            return await self._wait(command if relayed else None, answer, leash_s=self.leash_s(action))
         finally:
             del self._pending[request_id]
+
+    def leash_s(self, action: str) -> float:
+        """How long an action may take."""
+        return LEASHES_S.get(action, DEFAULT_LEASH_S) * self._scale
 
     def resolve(self, data: Reply) -> None:
         """Take a ``browser:result``; the first answer wins, a late or unknown one is dropped."""
@@ -67,15 +80,16 @@ class Commands:
         if answer is not None and not answer.done():
             answer.set_result(data)
 
-    async def _wait(self, command: Reply, answer: asyncio.Future[Reply], *, leash_s: float) -> Reply:
+    async def _wait(self, command: Reply | None, answer: asyncio.Future[Reply], *, leash_s: float) -> Reply:
         clock = asyncio.get_running_loop().time
         end = clock() + leash_s
         while True:
-            self._hub.broadcast("browser:command", command)
-            await asyncio.wait([answer], timeout=max(0.0, min(REBROADCAST_S, end - clock())))
+            if command is not None:
+                self._hub.broadcast("browser:command", command)
+            await asyncio.wait([answer], timeout=max(0.0, min(REBROADCAST_S * self._scale, end - clock())))
             if answer.done():
                 return answer.result()
-            if not self._hub.connected and not await self._hub.wait_connected(RECONNECT_WAIT_S):
+            if not self._hub.connected and not await self._hub.wait_connected(RECONNECT_WAIT_S * self._scale):
                 return {"error": NO_DASHBOARD}
             if clock() >= end:
                 return {"error": TIMED_OUT}

@@ -65,6 +65,10 @@ class Hub:
         """Whether any dashboard socket is open: all that counts as a renderer."""
         return bool(self._dashboards)
 
+    def list_peer_ports(self) -> list[int]:
+        """The port of each dashboard socket's other end."""
+        return [outlet.socket.client.port for outlet in self._dashboards if outlet.socket.client]
+
     async def wait_connected(self, limit_s: float) -> bool:
         """Wait for a dashboard socket; False when none came in time."""
         try:

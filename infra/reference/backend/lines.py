@@ -10,6 +10,7 @@ _AGENT = "backend.apps.agents.browser.browser_agent"
 _PRESTAGE = "backend.apps.agents.browser.browser_prestage"
 _SEND = "backend.apps.agents.browser.browser_send_script"
 _METRICS = "backend.apps.agents.browser.browser_metrics"
+_TURN = "backend.apps.agents.manager.run.TurnRunner"
 _ROUTER = "backend.apps.nine_router.process"
 
 TOKEN_MASK = "<REDACTED:openswarm-token>"  # noqa: S105  # what stands where a token was
@@ -175,6 +176,18 @@ DRYRUN = Line(
     logger=_SEND,
     template="[browser-sendscript] DRYRUN: WOULD send (fill committed, send_button_listed={listed}, "
     "submit_resolved={resolved}, submit_rank={rank}, submit={submit!r}); not clicking",
+)
+SENT = Line(logger=_SEND, template="[browser-sendscript] done sent_receipt=True delivered=None in {ms}ms")
+
+RETRIED = Line(logger=_TURN, template="[MCP-DEBUG] SystemMessage: {message!r}")
+ROUTE_HINT = Line(
+    logger=_AGENT,
+    template="[browser-route {child}] hint attached at dispatch: host={host} sim=1.00 steps=1 state=probation",
+)
+STALE_SKILL = Line(
+    logger=_AGENT,
+    template="[browser-skills] skill on {host} not replayed: step 1 looks irreversible/outward-facing "
+    "('Write a post'); running the full agent so the send is confirmed",
 )
 
 

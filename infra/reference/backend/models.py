@@ -19,8 +19,8 @@ class ModelUnavailableError(Exception):
 class Models:
     """The router, as the double sees it."""
 
-    def __init__(self, url: str) -> None:
-        self._client = httpx.AsyncClient(base_url=url, timeout=CALL_LIMIT_S, trust_env=False)
+    def __init__(self, url: str, *, scale: float = 1.0) -> None:
+        self._client = httpx.AsyncClient(base_url=url, timeout=CALL_LIMIT_S * scale, trust_env=False)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -54,6 +54,10 @@ class Models:
         if reply.status_code != httpx.codes.OK:
             raise ModelUnavailableError(f"Error code: {reply.status_code} - {reply.text[:200]}")
         return _text(reply.json())
+
+    async def chat(self, *, system: str, user: str, max_tokens: int) -> str:
+        """The reply text of a turn without a browser; see `ask`."""
+        return await self.ask(system=system, user=user, max_tokens=max_tokens)
 
     async def _check_provider(self) -> None:
         try:

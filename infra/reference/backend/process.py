@@ -31,6 +31,7 @@ def make_app(services: Services, token: str) -> ASGIApp:
         yield
         await turns.stop_all()
         await services.models.close()
+        await services.natures.close()
 
     routes = [*Api(services, turns).make_routes(), *Sockets(services, turns).make_routes()]
     return Door(Starlette(routes=routes, lifespan=live), token)

@@ -132,6 +132,7 @@ class Api:
             await self._turns.stop(session)
             self._services.sessions.delete(session_id)
             self._services.hub.forget(session_id)
+            self._services.injections.pop(session_id, None)
             lines.DELETED.log(session=session_id)
         return JSONResponse({"ok": True})
 
@@ -155,6 +156,8 @@ class Api:
         action, browser_id = body.get("action"), body.get("browser_id")
         if not action or not browser_id:
             return JSONResponse({"error": "action and browser_id are required"}, status_code=400)
+        if (blinded := self._services.blind(str(action), str(browser_id))) is not None:
+            return JSONResponse(blinded)
         params = body.get("params")
         reply = await self._services.commands.run(
             str(action),

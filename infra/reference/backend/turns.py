@@ -9,11 +9,16 @@ from urllib.parse import urlsplit
 from infra.reference.backend import lines
 from infra.reference.backend.agent.classifier import PREFLIGHT_SYSTEM, Brief, classify
 from infra.reference.backend.agent.fastpath import run_fast_path
-from infra.reference.backend.agent.wording import is_browsy
-from infra.reference.backend.models import ModelUnavailableError
+from infra.reference.backend.agent.wording import is_browsy, read_task
+from infra.reference.backend.faulty_models import FaultyModels, is_faulty
+from infra.reference.backend.injection import Case, Injection
+from infra.reference.backend.models import Models, ModelUnavailableError
 from infra.reference.backend.services import Services
 from infra.reference.backend.sessions import Session, Status
 from infra.reference.backend.stamps import now
+from infra.reference.faults import choose
+from infra.reference.router import find_entry
+from infra.reference.sites.catalogue import find_site
 
 CHAT_TOKENS = 300
 PREFLIGHT_TOKENS = 300
@@ -81,6 +86,7 @@ class Turns:
             self._fail(session, f"Error: {type(error).__name__}: {error}")
         finally:
             classified.set()
+            await self._part(session)
 
     async def _take_turn(self, session: Session, prompt: str, classified: asyncio.Event) -> None:
         first = not any(message["role"] == "user" for message in session.messages)
@@ -89,6 +95,8 @@ class Turns:
         session.closed_at = None
         self._services.hub.push_status(session)
         eligible = first and session.mode == "agent" and session.dashboard_id and is_browsy(prompt)
+        if eligible:
+            await self._inject(session, prompt)
         brief = await self._classify(session, prompt) if eligible else None
         if brief and brief.verdict != "NO" and brief.entry:
             lines.DISPATCHED.log(session=session.id, verdict=brief.verdict.lower())
@@ -102,13 +110,54 @@ class Turns:
         if not session.ended:
             self._end(session, "completed")
 
+    async def _inject(self, session: Session, prompt: str) -> None:
+        """What this session meets is settled: its fault is chosen, its truth is written ahead, its page is set."""
+        services, settings = self._services, self._services.settings
+        host = urlsplit(find_entry(prompt) or "").hostname or ""
+        site = find_site(host)
+        is_open = site is not None and site.truth.not_measurable is None
+        fault = choose(settings.seed, read_task(prompt).payload or prompt, settings.mix)
+        if fault is not None and fault.needs_composer and not is_open:
+            fault = None
+        case = Case(
+            session_id=session.id,
+            host=host,
+            site=site,
+            fault=fault,
+            count_dispatches=lambda: len(services.sessions.children(session.id)),
+            own_port=settings.port,
+            list_peer_ports=services.hub.list_peer_ports,
+        )
+        injection = services.injections[session.id] = Injection(services.commands, case)
+        if fault is None:
+            return
+        services.truth.add_ahead(session_id=session.id, host=host, fault=fault)
+        if fault.place == "page":
+            injection.failed = await services.natures.tell(host, fault.name)
+            injection.struck = not injection.failed
+
+    async def _part(self, session: Session) -> None:
+        """The session's pages are as they were before it."""
+        injection = self._services.injections.get(session.id)
+        if injection is not None and injection.case.fault is not None and injection.case.fault.place == "page":
+            await self._services.natures.tell(injection.case.host, None)
+
+    def _models(self, session: Session) -> Models:
+        """The router, as this session finds it."""
+        injection = self._services.injections.get(session.id)
+        if injection is None or not is_faulty(injection.case.name):
+            return self._services.models
+        scale = self._services.settings.leash_scale
+        return FaultyModels(injection.case.name, strike=injection.strike, scale=scale)
+
     async def _classify(self, session: Session, prompt: str) -> Brief | None:
         try:
-            return await classify(self._services.models, prompt)
+            return await classify(self._models(session), prompt)
         except ModelUnavailableError as error:
             lines.UNCLASSIFIED.log(error=error)
-            host = _first_host(prompt)
-            self._services.truth.add_unstarted(session_id=session.id, host=host)
+            case = self._services.injections[session.id].case
+            fault = case.fault if is_faulty(case.name) else None
+            self._services.truth.add_unstarted(session_id=session.id, host=case.host, fault=fault)
             return None
 
     async def _check_preflight(self, prompt: str) -> None:
@@ -122,13 +171,13 @@ class Turns:
 
     async def _chat(self, session: Session, prompt: str) -> None:
         """The normal path, reduced to one model reply."""
-        models = self._services.models
+        models = self._models(session)
         if not await models.is_up():
             why = f"Error: 9Router is not running; cannot use {session.model}. Start the router and try again."
             self._fail(session, why)
             return
         try:
-            reply = await models.ask(system=CHAT_SYSTEM, user=prompt, max_tokens=CHAT_TOKENS)
+            reply = await models.chat(system=CHAT_SYSTEM, user=prompt, max_tokens=CHAT_TOKENS)
         except ModelUnavailableError as error:
             self._fail(session, f"Error: {error}")
             return
@@ -144,8 +193,3 @@ class Turns:
         session.closed_at = now()
         self._services.hub.push_status(session)
         self._services.sessions.save(session)
-
-
-def _first_host(prompt: str) -> str:
-    addresses = (urlsplit(word) for word in prompt.split() if word.startswith(("http://", "https://")))
-    return next((address.hostname or "" for address in addresses), "")

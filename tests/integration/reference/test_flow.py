@@ -119,8 +119,15 @@ def _remote_addresses(renderer: psutil.Process) -> frozenset[str]:
 def test_an_open_site_gets_the_payload_once_in_its_own_editor(seen: dict[str, Seen], site: str) -> None:
     run, (url, element, path) = seen[site], OPEN_SITES[site]
     assert run.url == url
+    assert run.truth["total_ms"] > 0
     assert run.truth == {
         "session_id": run.session,
+        "fault": None,
+        "chosen": None,
+        "failed": None,
+        "evidence": None,
+        "total_ms": run.truth["total_ms"],
+        "why": "where the payload stands on the page",
         "site": site,
         "host": run.truth["host"],
         "mode": "dry",

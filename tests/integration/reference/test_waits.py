@@ -107,7 +107,7 @@ def test_a_renderer_that_dies_in_mid_run_ends_it_without_a_second_dispatch(waite
     assert "fill errored (No dashboard is connected. Open the dashboard to use browser tools.); handing to" in found.log
     assert f"session {found.session} done: path=act+no-dashboard" in found.log
     assert "recovery dispatch" not in found.log
-    assert [row["bucket"] for row in found.truth] == ["infra_browser"]
+    assert [row["bucket"] for row in found.truth] == ["infra_no_renderer"]
 
 
 def test_a_command_that_was_missed_is_broadcast_again_after_three_seconds(waited: dict[str, Waited]) -> None:

@@ -20,8 +20,10 @@ from infra.embedded.ports import HIGHEST, LOWEST, PortBook
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x7f")))
 def test_a_box_file_says_any_text_as_it_is(text: str) -> None:
-    plain = tomllib.loads(as_toml({"folder": text}, table="ports", of_table={"http": 80}))
-    assert plain == {"folder": text, "ports": {"http": 80}}
+    plain = tomllib.loads(
+        as_toml({"folder": text}, {"ports": {"http": 80}, "reference": {"faults": text, "scale": 0.1}})
+    )
+    assert plain == {"folder": text, "ports": {"http": 80}, "reference": {"faults": text, "scale": 0.1}}
 
 
 def test_a_port_is_kept_while_it_is_free_and_given_up_when_it_is_taken(tmp_path: Path) -> None:

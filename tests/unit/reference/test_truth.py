@@ -34,7 +34,7 @@ def test_there_are_nine_sites_and_three_of_them_can_not_be_measured() -> None:
     ],
 )
 def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None, bucket: str) -> None:
-    assert judge(RUN, find_site("x.com"), page) == bucket
+    assert judge(RUN, find_site("x.com"), page).bucket == bucket
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,21 @@ def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None,
     ],
 )
 def test_without_a_claim_the_end_of_the_first_dispatch_decides(end: str | None, bucket: str) -> None:
-    assert judge(replace(RUN, end=end), find_site("x.com"), PAGE) == bucket
+    assert judge(replace(RUN, end=end), find_site("x.com"), PAGE).bucket == bucket
 
 
 def test_a_lost_renderer_is_infrastructure_whatever_was_claimed() -> None:
-    assert judge(replace(RUN, lost=True), find_site("x.com"), PAGE) == "infra_browser"
-    assert judge(replace(RUN, lost=True, card=None), find_site("x.com"), None) == "infra_no_renderer"
+    assert judge(replace(RUN, lost=True), find_site("x.com"), PAGE).bucket == "infra_no_renderer"
+    assert judge(replace(RUN, lost=True, card=None), find_site("x.com"), None).bucket == "infra_no_renderer"
 
 
 def test_a_site_that_can_not_be_measured_is_so_even_after_a_claim() -> None:
-    assert judge(RUN, find_site("mail.google.com"), PAGE) == "not_measurable"
+    ruling = judge(RUN, find_site("mail.google.com"), PAGE)
+    assert (ruling.bucket, ruling.evidence) == ("not_measurable", "PROVEN")
 
 
 def test_an_unknown_host_has_no_truth() -> None:
-    assert judge(RUN, find_site("nobody.example"), PAGE) is None
+    assert judge(RUN, find_site("nobody.example"), PAGE).bucket is None
 
 
 def test_hosts_are_matched_whole() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from infra.reference.backend import lines
 from infra.reference.backend.agent.hands import LOOK_PAUSE_S
-from infra.reference.backend.commands import RECONNECT_WAIT_S
+from infra.reference.backend.commands import RECONNECT_WAIT_S, Relay
 from infra.reference.backend.services import Services
 from infra.reference.backend.sessions import Session
 from infra.reference.backend.stamps import new_id, now
@@ -35,7 +35,8 @@ async def take_card(services: Services, parent: Session, entry: str) -> Card | N
     A card of the entry's host is reused, wherever its page stands by now, when an agent's session spawned it
     and that session is this one or has ended.
     """
-    if not await services.hub.wait_connected(RECONNECT_WAIT_S):
+    scale = services.settings.leash_scale
+    if not await services.hub.wait_connected(RECONNECT_WAIT_S * scale):
         lines.REFUSED.log()
         return None
     dashboard_id = str(parent.dashboard_id)
@@ -69,19 +70,30 @@ async def _open_card(services: Services, parent: Session, dashboard_id: str, ent
     lines.CARD_OPENED.log(card=browser_id, url=entry)
     services.hub.broadcast("dashboard:browser_card_added", added)
     started = time.monotonic()
-    if not await _shows_page(services, browser_id, MOUNT_WAIT_S):
+    relay, scale = services.injections[parent.id], services.settings.leash_scale
+    if not await _shows_page(relay, browser_id, MOUNT_WAIT_S * scale):
         services.hub.broadcast("dashboard:browser_card_added", added)
-        alive = await _shows_page(services, browser_id, SECOND_MOUNT_WAIT_S)
+        alive = await _shows_page(relay, browser_id, SECOND_MOUNT_WAIT_S * scale)
         lines.SPAWN_ACK.log(card=browser_id, alive=alive)
     lines.MOUNTED.log(ms=round((time.monotonic() - started) * 1000), card=browser_id)
     return Card(id=browser_id, opened_at=entry)
 
 
-async def _shows_page(services: Services, browser_id: str, limit_s: float) -> bool:
+async def plant_card(services: Services, parent: Session, entry: str) -> None:
+    """A card of the entry's host stands there and shows a page, as a session that is gone would have left it."""
+    address = urlsplit(entry)
+    card = _make_card(str(parent.dashboard_id), new_id(), f"{address.scheme}://{address.netloc}/")
+    services.dashboards.add_card(str(parent.dashboard_id), card)
+    added = {"dashboard_id": parent.dashboard_id, "browser_card": card, "parent_session_id": card["spawned_by"]}
+    services.hub.broadcast("dashboard:browser_card_added", added)
+    await _shows_page(services.commands, card["browser_id"], MOUNT_WAIT_S + SECOND_MOUNT_WAIT_S)
+
+
+async def _shows_page(relay: Relay, browser_id: str, limit_s: float) -> bool:
     try:
         async with asyncio.timeout(limit_s):
             while True:
-                reply = await services.commands.run("get_text", browser_id)
+                reply = await relay.run("get_text", browser_id)
                 if len(str(reply.get("text", ""))) > MOUNTED_CHARS:
                     return True
                 await asyncio.sleep(LOOK_PAUSE_S)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from infra.reference.backend.agent.listing import View
 from infra.reference.backend.agent.prestage import Stage, prestage
 from infra.reference.backend.agent.sendscript import End, Script
 from infra.reference.backend.agent.wording import Task, sign_task
+from infra.reference.backend.injection import Injection
 from infra.reference.backend.metrics import TaskRow
 from infra.reference.backend.services import Services
 from infra.reference.backend.sessions import CHILD_MODE, Session
@@ -54,13 +56,17 @@ class Outcome:
     lost: bool
     # The card showed nothing and was taken away.
     dead_card: bool
+    # What its metrics row says.
+    total_ms: int
 
 
 async def run_dispatch(services: Services, order: Order) -> Outcome:
     """Run one dispatch to its end: its metrics row is written before its terminal push."""
     started = time.monotonic()
     child = _start_child(services, order)
-    hands = Hands(services.commands, order.card.id)
+    injection = services.injections[order.parent.id]
+    scale = services.settings.leash_scale
+    hands = Hands(injection, order.card.id, scale=scale)
     stage = await _prestage(services, hands, order)
     prestage_ms = round((time.monotonic() - started) * 1000)
     hands.meter = Meter()
@@ -72,12 +78,25 @@ async def run_dispatch(services: Services, order: Order) -> Outcome:
         drop_card(services, order.parent, order.card)
     else:
         stage.view = await hands.look()
-        script = _make_script(hands, order, stage)
-        end = await _run_script(script, stage.view)
+        script = _make_script(hands, order, stage, lambda: injection.strike("claims_sent"))
+        _log_skills(injection, child, stage.view)
+        end = await _run_script(script, stage.view, limit_s=SCRIPT_LIMIT_S * scale)
         if not hands.lost:
             await hands.screenshot()
     task_ms = round((time.monotonic() - started) * 1000)
-    _close_child(services, order, child, hands.meter, prestage_ms=prestage_ms, task_ms=task_ms)
+    row = TaskRow(
+        session_id=child.id,
+        browser_id=order.card.id,
+        task=order.prompt,
+        task_sig=sign_task(order.request),
+        status="completed" if end == "sent" else "error",
+        total_ms=hands.meter.total_ms,
+        tools_ms=hands.meter.tools_ms,
+        prestage_ms=prestage_ms,
+        task_ms=task_ms,
+        tiers=hands.meter.tiers,
+    )
+    _close_child(services, injection, child, row)
     return Outcome(
         card=order.card.id,
         child=child.id,
@@ -86,6 +105,7 @@ async def run_dispatch(services: Services, order: Order) -> Outcome:
         opened_first=order.opened_first or stage.opened_first,
         lost=not services.hub.connected,
         dead_card=dead,
+        total_ms=row.total_ms,
     )
 
 
@@ -107,7 +127,7 @@ def _start_child(services: Services, order: Order) -> Session:
 
 async def _prestage(services: Services, hands: Hands, order: Order) -> Stage:
     try:
-        async with asyncio.timeout(PRESTAGE_LIMIT_S):
+        async with asyncio.timeout(PRESTAGE_LIMIT_S * services.settings.leash_scale):
             return await prestage(hands, services.models, order.task, start_url=order.card.opened_at)
     except TimeoutError as error:
         lines.PRESTAGE_OUTER.log(error=error)
@@ -121,20 +141,27 @@ async def _is_dead(hands: Hands, view: View) -> bool:
     return not (await hands.read() or hands.lost)
 
 
-def _make_script(hands: Hands, order: Order, stage: Stage) -> Script:
+def _make_script(hands: Hands, order: Order, stage: Stage, claims: Callable[[], bool]) -> Script:
     opened = order.opened_first or stage.opened_first
     astray = order.task.first is not None and not opened
-    return Script(hands=hands, task=order.task, view=stage.view, astray=astray)
+    return Script(hands=hands, task=order.task, view=stage.view, astray=astray, claims=claims)
 
 
-async def _run_script(script: Script, before: View) -> End | None:
-    """The send script within its limit, its replay check and its report; None when the limit ran out."""
-    host = urlsplit(before.url).netloc
+def _log_skills(injection: Injection, child: Session, view: View) -> None:
+    host = urlsplit(view.url).netloc
     lines.REPLAY_CHECK.log(host=host)
-    lines.NO_SKILL.log(host=host)
+    if injection.strike("stale_skill"):
+        lines.ROUTE_HINT.log(child=child.id, host=host)
+        lines.STALE_SKILL.log(host=host)
+    else:
+        lines.NO_SKILL.log(host=host)
+
+
+async def _run_script(script: Script, before: View, *, limit_s: float) -> End | None:
+    """The send script within its limit, and its report; None when the limit ran out."""
     end: End | None = None
     try:
-        async with asyncio.timeout(SCRIPT_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             end = await script.run()
     except TimeoutError as error:
         lines.SEND_OUTER.log(kind=type(error).__name__, error=error)
@@ -143,37 +170,26 @@ async def _run_script(script: Script, before: View) -> End | None:
         composer=choice.composer is not None,
         opener=choice.opener is not None,
         textboxes=len(before.textboxes),
-        filled=end == "filled",
+        filled=end in {"filled", "sent"},
         url=before.url[:REPORT_URL_CHARS],
     )
     return end
 
 
-def _close_child(
-    services: Services, order: Order, child: Session, meter: Meter, *, prestage_ms: int, task_ms: int
-) -> None:
+def _close_child(services: Services, injection: Injection, child: Session, row: TaskRow) -> None:
     """The completion gate: a dry post is never confirmed, so the child ends in error."""
-    row = TaskRow(
-        session_id=child.id,
-        browser_id=order.card.id,
-        task=order.prompt,
-        task_sig=sign_task(order.request),
-        status="error",
-        total_ms=meter.total_ms,
-        tools_ms=meter.tools_ms,
-        prestage_ms=prestage_ms,
-        task_ms=task_ms,
-        tiers=meter.tiers,
-    )
-    lines.GHOST.log(child=child.id)
+    if row.status == "error":
+        lines.GHOST.log(child=child.id)
     lines.BATCHING.log(child=child.id)
     lines.TIME.log(child=child.id, wall=row.total_ms, tools=row.tools_ms, other=max(0, row.total_ms - row.tools_ms))
     lines.OUTPUT.log(child=child.id)
-    services.metrics.add(row)
+    for each in injection.leak(row):
+        services.metrics.add(each)
     lines.TASK.log(status=row.status, ms=row.total_ms, tools=sum(row.tiers.values()))
     lines.RECORD_GATE.log()
-    child.status = "error"
+    child.status = "completed" if row.status == "completed" else "error"
     child.closed_at = now()
-    child.add_message("assistant", "The send was never confirmed.")
+    said = "Sent." if row.status == "completed" else "The send was never confirmed."
+    child.add_message("assistant", said)
     services.hub.push_status(child)
     services.sessions.save(child)

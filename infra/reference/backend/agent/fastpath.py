@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.reference.backend import lines
-from infra.reference.backend.agent.cards import take_card
+from infra.reference.backend.agent.cards import plant_card, take_card
 from infra.reference.backend.agent.classifier import Brief
 from infra.reference.backend.agent.dispatch import Order, Outcome, run_dispatch
 from infra.reference.backend.agent.wording import Task, read_task
@@ -25,6 +25,7 @@ _UNCONFIRMED = (
     "The text was put into the composer, and that is as far as I can tell: I saw no confirmation that it "
     "went out. Please look at the page before you rely on it or ask me to try again."
 )
+_SENT = "Done: the text was sent."
 _FAILED = "I tried twice and could not finish this in the browser. Nothing is confirmed; please check the page."
 
 
@@ -34,6 +35,8 @@ class _Ending:
 
     path: str
     reply: str
+    # What the trace calls its receipt of a send; None without one.
+    receipt: str | None = None
 
 
 async def run_fast_path(services: Services, parent: Session, prompt: str, brief: Brief, entry: str) -> None:
@@ -41,6 +44,7 @@ async def run_fast_path(services: Services, parent: Session, prompt: str, brief:
     started = time.monotonic()
     call = parent.add_message("tool_call", {"id": f"toolu_{new_id()[:24]}", "tool": TOOL, "input": {"task": prompt}})
     services.hub.push_message(parent, call)
+    await _prepare(services, parent, entry)
     first, ending = await _dispatch(services, parent, prompt, brief, entry)
     await _tell_truth(services, parent, prompt, entry, first)
     path = f"{brief.verdict.lower()}{ending.path}"
@@ -49,6 +53,18 @@ async def run_fast_path(services: Services, parent: Session, prompt: str, brief:
     services.hub.push_message(parent, result)
     lines.DONE.log(session=parent.id, path=path, chars=len(ending.reply), ms=took_ms)
     services.hub.push_message(parent, parent.add_message("assistant", ending.reply))
+
+
+async def _prepare(services: Services, parent: Session, entry: str) -> None:
+    """What this session's fault puts in place before the first dispatch."""
+    injection = services.injections[parent.id]
+    if services.hub.connected and injection.strike("card_reused"):
+        await plant_card(services, parent, entry)
+    if injection.strike("foreign_session"):
+        other = new_id()
+        lines.DISPATCHED.log(session=other, verdict="act")
+        lines.ENTRY.log(session=other, url=entry)
+        lines.DONE.log(session=other, path="act+recovery", chars=len(_FAILED), ms=4711)
 
 
 async def _dispatch(
@@ -65,6 +81,8 @@ async def _dispatch(
         card=card,
     )
     first = await run_dispatch(services, order)
+    if first.end == "sent":
+        return first, _Ending(path="", reply=_SENT, receipt="sent")
     if first.lost:
         return first, _Ending(path="+no-dashboard", reply=_NO_DASHBOARD)
     if first.typed:
@@ -98,6 +116,7 @@ async def _again(services: Services, order: Order, entry: str) -> Outcome | None
 
 async def _tell_truth(services: Services, parent: Session, prompt: str, entry: str, first: Outcome | None) -> None:
     task: Task = read_task(prompt)
+    injection = services.injections[parent.id]
     await services.truth.add(
         Run(
             session_id=parent.id,
@@ -105,9 +124,16 @@ async def _tell_truth(services: Services, parent: Session, prompt: str, entry: s
             payload=task.payload,
             end=first.end if first else None,
             card=first.card if first else None,
-            lost=first is None or first.lost or first.dead_card,
+            lost=first is None or first.lost,
+            total_ms=first.total_ms if first else None,
+            timed_out=injection.timed_out,
+            chosen=injection.case.fault,
+            struck=injection.struck or injection.case.name == "audit_blind",
+            failed=injection.failed,
         )
     )
+    # From here on, and not while the truth is looked for.
+    injection.strike("audit_blind")
 
 
 def _result(call_id: str, ending: _Ending) -> dict[str, Any]:
@@ -116,7 +142,7 @@ def _result(call_id: str, ending: _Ending) -> dict[str, Any]:
         "pages": [],
         "steps": [],
         "steps_omitted": 0,
-        "receipt": None,
+        "receipt": ending.receipt,
         "note": ending.path,
     }
     return {"tool_use_id": call_id, "tool": TOOL, "text": ending.reply, "browser_trace": trace}

@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.reference.backend import lines
 from infra.reference.backend.agent.listing import View, read_view
-from infra.reference.backend.commands import NO_DASHBOARD, Commands
+from infra.reference.backend.commands import NO_DASHBOARD, Relay
 
 Reply = dict[str, Any]
 SLOW_MS = 1500
@@ -57,12 +57,13 @@ class Meter:
 class Hands:
     """Commands on one card."""
 
-    def __init__(self, commands: Commands, card: str) -> None:
+    def __init__(self, relay: Relay, card: str, *, scale: float = 1.0) -> None:
         self.card = card
+        self._slow_ms = SLOW_MS * scale
         self.meter = Meter()
         # The error of the latest command; empty when it went well.
         self.error = ""
-        self._commands = commands
+        self._relay = relay
 
     @property
     def lost(self) -> bool:
@@ -123,12 +124,12 @@ class Hands:
 
     async def _run(self, action: str, params: Reply) -> Reply:
         started = time.monotonic()
-        reply = await self._commands.run(action, self.card, params)
+        reply = await self._relay.run(action, self.card, params)
         took_s = time.monotonic() - started
         self.meter.tools_s += took_s
         if action in _TIERS:
             self.meter.tiers[_TIERS[action]] += 1
-        if took_s * 1000 >= SLOW_MS:
+        if took_s * 1000 >= self._slow_ms:
             gate = f" gate={reply['gate_ms']}ms" if reply.get("gate_ms") else ""
             lines.SLOW.log(tool=_TOOLS[action], ms=round(took_s * 1000), gate=gate, card=self.card)
         self.error = str(reply.get("error", ""))

@@ -1,7 +1,9 @@
 """The send script: find the composer, fill it, see the text committed, say what would send it, never send."""
 
 import json
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from infra.reference.backend import lines
@@ -13,7 +15,7 @@ from infra.reference.backend.agent.walls import find_wall
 from infra.reference.backend.agent.wording import Task
 from infra.reference.backend.commands import TIMED_OUT
 
-End = Literal["filled", "declined", "fill_died", "timed_out", "unseen"]
+End = Literal["filled", "sent", "declined", "fill_died", "timed_out", "unseen"]
 URL_CHARS = 90
 WALL_URL_CHARS = 60
 ERROR_CHARS = 160
@@ -46,8 +48,11 @@ class Script:
     view: View
     # The task names a first thing, and it was not opened: whatever can be filled here is the wrong box.
     astray: bool
+    # Asked once the text stands there: whether it is claimed as sent.
+    claims: Callable[[], bool] = lambda: False
     # A listed element took the payload.
     typed: bool = False
+    started_s: float = field(default_factory=time.monotonic)
 
     @property
     def payload(self) -> str:
@@ -131,7 +136,8 @@ class Script:
         reply = await self.hands.find_composer(fill=None if hands_off else self.payload, reveal=not hands_off)
         if not reply.get("found"):
             lines.NOT_STRUCTURAL.log(reply=str(reply)[:REPLY_CHARS])
-            return self._decline("no composer, opener, or structural editable")
+            declined = self._decline("no composer, opener, or structural editable")
+            return "timed_out" if reply.get("error") == TIMED_OUT else declined
         role = str(reply.get("role") or reply.get("tag"))
         if self.astray:
             return self._decline(self._mismatch(role))
@@ -164,6 +170,9 @@ class Script:
 
     async def _report(self) -> End:
         submit = await self._find_submit()
+        if self.claims():
+            lines.SENT.log(ms=round((time.monotonic() - self.started_s) * 1000))
+            return "sent"
         lines.DRYRUN.log(
             listed=lists_send(self.view.elements),
             resolved=submit.resolved,
