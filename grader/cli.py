@@ -22,6 +22,7 @@ examples:
   bv3-grade slice be.log --site x     what one run's log says on its own
   bv3-grade calibrate last            verdicts against the truth of a reference stack
   bv3-grade regrade c7-2026           what today's rules say of that sweep's evidence
+  bv3-grade import rows.jsonl --suite known     rows of the harness before bv3, as a sweep
   bv3-grade export c7-2026            rows and log slices as files; any unique beginning of an id will do
 
 \b
@@ -29,6 +30,10 @@ exit codes:
   0 done   1 a criterion failed (--gate), a record could not be graded, or a verdict is not the truth
   2 wrong request   3 a service is away   130 interrupted
 """
+
+
+# whose rows may be imported
+_SUITES = ("known", "anon", "holdout", "shapes")
 
 
 @click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -152,6 +157,24 @@ def regrade(sweep: str, adopt: bool, as_json: bool) -> int:  # noqa: FBT001 - cl
     from grader import commands
 
     return commands.regrade(sweep, adopt=adopt, as_json=as_json)
+
+
+@main_group.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE")
+@click.option(
+    "--suite", required=True, type=click.Choice(("known", "anon", "holdout", "shapes")), help="What it is of."
+)
+@click.option("--name", metavar="TEXT", help="End of the sweep's id, in place of four random characters.")
+@click.option("--again", is_flag=True, help="Import the very same file a second time.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/import-json.md).")
+def import_(file: Path, suite: str, name: str | None, again: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Take rows of the harness before bv3 from FILE as a finished sweep, and say what is wrong with them.
+
+    One bad line, and nothing is taken: exit 2, with each bad line's number.
+    """
+    from grader import commands
+
+    return commands.import_file(file, suite, name=name, again=again, as_json=as_json)
 
 
 def run(arguments: Sequence[str]) -> int:

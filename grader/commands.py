@@ -9,26 +9,31 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from random import SystemRandom
 from typing import NoReturn
 
 import click
 import sqlalchemy as sa
 
-from broker.errors import EXIT_GATE, EXIT_OK, ServiceError, UsageError
+from broker.errors import EXIT_GATE, EXIT_OK, EXIT_USAGE, ServiceError, UsageError
 from broker.queues import RESULTS
 from broker.requester import name_requester
 from broker.settings import load_settings, read_address
 from broker.store import grading, quoting
 from broker.store.engine import begin
 from broker.store.sweeps import SweepRow, find_sweep
-from grader import calibration
+from broker.terminal import print_error
+from grader import calibration, import_report
 from grader.calibration import TRUTH, Witnessed, calibrate
 from grader.calibration_tables import render_calibration, write_markdown
 from grader.criteria import Mark, Sample
 from grader.export import Located, artifact_path, export_row, write_export, write_page
 from grader.facts import AttemptRow
 from grader.farm import join_store
+from grader.import_findings import find_faults, summarise
+from grader.importing import OldFile, name_import, read_old_file, save_old_file
 from grader.markers import load_catalogue
 from grader.reading import read_attempts, read_sample
 from grader.regrade import regrade_sweep
@@ -39,6 +44,7 @@ from grader.storing import grade_pending
 from grader.ticker import Ticker
 
 _RUN = re.compile(r"(?P<site>[^#]+)#(?P<trial>\d{1,9})")
+_END_OF_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _PLAIN_WIDTH = 120
 _RESULTS = Path("results")
 
@@ -224,6 +230,44 @@ def regrade(reference: str, *, adopt: bool, as_json: bool) -> int:
         lines = regrade_lines(done, lambda change: _exported(sweep.id, change))
         write_lines((Line(text=text) for text in lines), sys.stdout, width=_width())
     return EXIT_OK if done.is_sound else EXIT_GATE
+
+
+def import_file(path: Path, suite: str, *, name: str | None, again: bool, as_json: bool) -> int:
+    """The file's rows are a sweep, and it is printed what is wrong with them; 2 and nothing for one with a bad line."""
+    if name is not None and not _END_OF_ID.fullmatch(name):
+        raise UsageError(f"{name!r} can't end an id", hint="a-z, 0-9 and -, at most 32 characters")
+    file = read_old_file(path, suite)
+    if file.bad:
+        return _refuse_import(path, file, as_json=as_json)
+    sweep_id = name_import(datetime.now(UTC), SystemRandom(), name)
+    with join_store() as engine, begin(engine) as connection:
+        save_old_file(connection, file, sweep_id=sweep_id, requested_by=name_requester(), again=again)
+    done = import_report.Imported(
+        sweep=sweep_id,
+        suite=suite,
+        sha256=file.sha256,
+        summary=summarise(file.rows),
+        parts=file.parts,
+        findings=find_faults(file.rows),
+    )
+    if as_json:
+        _print_json(import_report.import_json(done))
+    else:
+        width = _width()
+        lines = import_report.import_lines(done, width=width)
+        write_lines((Line(text=text) for text in lines), sys.stdout, width=width)
+    return EXIT_OK
+
+
+def _refuse_import(path: Path, file: OldFile, *, as_json: bool) -> int:
+    if as_json:
+        _print_json(import_report.bad_json(file.bad))
+    else:
+        lines = import_report.bad_lines(path.name, file.bad)
+        write_lines((Line(text=text) for text in lines), sys.stderr, width=_width())
+    count = len(file.bad)
+    print_error(f"{count} bad line{'' if count == 1 else 's'} in {path}: nothing was imported")
+    return EXIT_USAGE
 
 
 def _exported(sweep: str, row: Located) -> Path | None:

@@ -81,6 +81,8 @@ class VerdictFacts:
     leash_scale: float = 1.0
     faults: str = ""
     skills: SkillCounts = field(default_factory=SkillCounts)
+    # names of the values above that nobody knows: a row of another harness keeps few
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,10 +115,14 @@ def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ..
     """One attempt: the verdict in a sentence, both sides, the lines that decided with their bytes."""
     facts, timing = row.facts, row.facts.timing
     evidence = f" {facts.evidence.value}" if facts.evidence else ""
+    attempt = f"attempt {row.attempt_no} (id {row.attempt_id}) on {row.box or 'no box of ours'}"
+    said = f"nobody knows its {', '.join(facts.unknown)}: what stands of these below is no reading"
+    unknown = [Line(text=said.replace("_", " "))] if facts.unknown else []
     lines = [
-        Line(text=f"{sweep} {row.name}   attempt {row.attempt_no} (id {row.attempt_id}) on {row.box}", style="bold"),
+        Line(text=f"{sweep} {row.name}   {attempt}", style="bold"),
         Line(text=f"{row.bucket.value}{evidence}: {row.detail}"),
         Line(text=f"rule {row.rule}, grader {row.grader_version} (docs/reference/buckets.md)"),
+        *unknown,
         Line(),
         Line(text=f"the product claims {facts.claim.value}" + (f", into '{facts.target}'" if facts.target else "")),
         *(Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines),

@@ -130,7 +130,8 @@ def build_scorecard(
         skills=count_skills(ordered),
         by_site=_break_down(ordered, lambda row: row.site),
         by_shape=_break_down(ordered, lambda row: row.editor_shape),
-        by_box=_break_down(ordered, lambda row: row.box),
+        # imported attempts have none
+        by_box=_break_down([row for row in ordered if row.box], lambda row: row.box),
     )
 
 
@@ -182,7 +183,8 @@ def _miss(row: AttemptRow) -> Miss:
 
 
 def _claim_by_page(rows: Sequence[AttemptRow]) -> tuple[ClaimByPage, ...]:
-    counts = Counter((row.facts.claim, row.facts.page) for row in rows)
+    # what an imported row claimed is not known
+    counts = Counter((row.facts.claim, row.facts.page) for row in rows if "claim" not in row.facts.unknown)
     return tuple(ClaimByPage(claim=claim, page=page, attempts=counts[claim, page]) for claim in Claim for page in Seen)
 
 
