@@ -23,6 +23,9 @@ def clean_text(text: str) -> tuple[str, bool]:
 
     PostgreSQL refuses both, and a record that can't be stored is an attempt lost (faults.md 20).
     """
+    if text.isascii() and "\0" not in text:
+        # nearly every text, at a fifth of the cost
+        return text, False
     cleaned = _UNSTORABLE.sub(_REPLACEMENT, text)
     return cleaned, cleaned != text
 

@@ -33,6 +33,7 @@ _SET_OPTIONS.max_mem = 64 << 20
 
 _TIME_LENGTH = len("HH:MM:SS")
 _MAX_DIGITS = 12
+_PLAIN_QUOTE = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(?!\{)")
 
 
@@ -258,6 +259,9 @@ def load_catalogue() -> Catalogue:
 
 def unquote(printed: str) -> str:
     """The text of a value that was printed with `repr`; as it stands when it is none."""
+    if _PLAIN_QUOTE.fullmatch(printed) and printed.isprintable():
+        # nearly every name; what `literal_eval` would say, at a tenth of the cost
+        return printed[1:-1]
     try:
         value = ast.literal_eval(printed)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,6 +20,9 @@ from broker.types import SiteTask
 
 _WEB = frozenset({"http", "https"})
 _MAX_URL = 8192
+# what a browser takes from the ends of a URL, and out of its middle
+_STRIPPED = "".join(map(chr, range(33)))
+_DROPPED = {9: None, 10: None, 13: None}
 # A page is a sign-in page when a whole segment of its path, or the first label of a foreign host, says so.
 _SIGN_IN_SEGMENTS = frozenset(
     {"login", "log-in", "logon", "signin", "sign-in", "sign_in", "signup", "sign-up", "servicelogin", "authwall"}
@@ -50,8 +53,13 @@ class WebAddress:
 
 def parse_address(url: str) -> WebAddress | None:
     """Host and path of a web page's URL, read as a browser reads it; None for anything else."""
-    cleaned = clean_text(url[:_MAX_URL])[0].strip("".join(map(chr, range(33)))).replace("\\", "/")
-    cleaned = cleaned.translate({9: None, 10: None, 13: None})
+    return _parse(url[:_MAX_URL])
+
+
+# the same few pages are asked for over and over, within a run and from run to run
+@lru_cache(maxsize=512)
+def _parse(url: str) -> WebAddress | None:
+    cleaned = clean_text(url)[0].strip(_STRIPPED).replace("\\", "/").translate(_DROPPED)
     try:
         parts = urlsplit(cleaned)
         host = _ascii_host(parts)
@@ -84,14 +92,14 @@ def judge_url(url: str, task: SiteTask, *, truncated: bool = False) -> Surface:
     address = parse_address(url)
     if address is None or not is_within(address.host, task.host.lower()):
         return Surface.WRONG
-    if _compiled(task.path_rule).search(address.path):
+    if _is_found(task.path_rule, address.path):
         return Surface.RIGHT
     return Surface.UNKNOWN if truncated else Surface.WRONG
 
 
 def is_message_box(label: str, task: SiteTask) -> bool:
     """Whether a box of this label is a private-message box where the task wanted something public."""
-    return task.visibility == "public" and _compiled(_MESSAGE_BOX).search(clean_text(label[:200])[0]) is not None
+    return task.visibility == "public" and _is_found(_MESSAGE_BOX, clean_text(label[:200])[0])
 
 
 def is_of_task(url: str, task: SiteTask) -> bool:
@@ -129,6 +137,11 @@ def _is_sign_in_host(host: str) -> bool:
     return host.partition(".")[0] in _SIGN_IN_LABELS
 
 
+def _is_found(pattern: str, text: str) -> bool:
+    # of a str RE2's binding would map every offset back to characters
+    return _compiled(pattern).search(text.encode()) is not None
+
+
 @cache
 def _compiled(pattern: str) -> Any:
-    return re2.compile(pattern)
+    return re2.compile(pattern.encode())
