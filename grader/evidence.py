@@ -158,14 +158,17 @@ class Case:
         """Whether a recovery had run before the page was read, so that absence says little of the trial."""
         return self.recovery is not None and self.page.after_dispatch != 1
 
+    def is_of_trial(self, read: PageRead) -> bool:
+        """Whether no recovery ran before this read; the payload probe only reads."""
+        return self.recovery is None or read.after_dispatch == 1
+
     def speaks_of_trial(self, read: PageRead) -> bool:
         """Whether what this read found was there for the first dispatch.
 
-        Yes when no recovery ran before it; the payload probe only reads. After a recovery only when the page
-        still stands where the first dispatch says that it stood: the same page, or a sign-in page both times
-        (they change their addresses by themselves).
+        After a recovery only when the page still stands where the first dispatch says that it stood: the same
+        page, or a sign-in page both times (they change their addresses by themselves).
         """
-        if self.recovery is None or read.after_dispatch == 1:
+        if self.is_of_trial(read):
             return True
         hit = self._stood_at
         if hit is None:
@@ -218,9 +221,13 @@ class Case:
         Leashes of a reference stack may be shortened. What hangs after the outcome, as its picture may, is no
         part of the trial.
         """
-        end = self.outcome.start if self.outcome else len(self.log)
-        slow = self.window("slow_command")
-        return tuple(hit for hit in slow if hit.start < end and _took_leash(hit, self.record.leash_scale))
+        slow = self.before_outcome(self.window("slow_command"))
+        return tuple(hit for hit in slow if _took_leash(hit, self.record.leash_scale))
+
+    def before_outcome(self, lines: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Those of these lines that stand before what the last try to fill came to."""
+        end = len(self.log) if self.outcome is None else self.outcome.start
+        return tuple(hit for hit in lines if hit.start < end)
 
     @cached_property
     def dead(self) -> tuple[Hit, ...]:

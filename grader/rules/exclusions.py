@@ -47,7 +47,7 @@ def _exclude(case: Case, what: str, is_wall: Callable[[PageRead], bool]) -> Find
     if read is None:
         return None
     where = f"{what} on {read.url[:120]}"
-    if case.recovery is None or read.after_dispatch == 1:
+    if case.is_of_trial(read):
         return Finding(bucket=Bucket.NOT_MEASURABLE, why=where, evidence=Evidence.PROVEN)
     if case.fill is not None:
         return None
@@ -92,8 +92,8 @@ def wall_refuted(case: Case) -> Finding | None:
 
 
 def _wall_lines(case: Case) -> tuple[Hit, ...]:
-    is_last = case.outcome is not None and case.outcome.marker in WALL_DECLINES
-    return (*((case.outcome,) if is_last and case.outcome else ()), *case.window("challenge_detected"))
+    declined = tuple(hit for hit in case.window(*WALL_DECLINES) if hit == case.outcome)
+    return (*declined, *case.window("challenge_detected"))
 
 
 def _is_refuted(case: Case, lines: tuple[Hit, ...]) -> bool:

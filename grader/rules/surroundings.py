@@ -97,8 +97,10 @@ def no_provider(case: Case) -> Finding | None:
     shaky = case.window("api_retry", "router_down", "router_died")
     if shaky:
         failed = (*failed, *(hit for hit in case.window("prestage_skipped") if hit.start > shaky[0].start))
-    is_past = not failed and case.outcome is not None and shaky and case.outcome.start > shaky[-1].start
-    lines = () if is_past else case.decisive(distinct((*failed, *shaky)))
+    if case.outcome is not None:
+        # what came after the outcome is no part of the trial, and a retry before it was answered
+        failed, shaky = case.before_outcome(failed), ()
+    lines = case.decisive(distinct((*failed, *shaky)))
     if not lines and not _is_router_missing(case):
         return None
     return Finding(bucket=Bucket.INFRA_ROUTER, why="the product could not ask a model", lines=lines)

@@ -42,6 +42,10 @@ def test_every_bucket_but_a_lost_box_comes_up(situations: Situations) -> None:
 
 
 UNVERIFIED = {
+    "a challenge under the page where the first dispatch stood",
+    "a challenge, and the first dispatch stood on a blank page",
+    "a challenge, and the first dispatch stood on another host",
+    "a sign-in page, and the first dispatch stood on another site's",
     "a challenge after a recovery moved on",
     "a challenge after a recovery, and no word on where the first stood",
     "a sign-in page that only the recovery went to",
