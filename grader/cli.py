@@ -31,6 +31,13 @@ exit codes:
   2 wrong request   3 a service is away   130 interrupted
 """
 
+_VERIFY_EXAMPLES = """\b
+examples:
+  bv3-grade verify --source ~/openswarm
+  bv3-grade verify --source ~/openswarm --log c7_be.log --no-store
+  bv3-grade verify --reference
+"""
+
 
 # whose rows may be imported
 _SUITES = ("known", "anon", "holdout", "shapes")
@@ -134,6 +141,42 @@ def explain(file: str, site: str | None, as_json: bool) -> int:  # noqa: FBT001 
     from grader import slice_report
 
     return slice_report.show_slice(file, site=site, as_json=as_json)
+
+
+@main_group.command(epilog=_VERIFY_EXAMPLES)
+@click.option("--source", type=click.Path(path_type=Path), metavar="CHECKOUT", help="The product's source to look in.")
+@click.option("--reference", is_flag=True, help="Look in the reference stack's source instead.")
+@click.option(
+    "--log",
+    "logs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Count how often each pattern matches in this log too; may be given again.",
+)
+@click.option("--revision", metavar="NAME", help="The product's revision.  [default: what git says of CHECKOUT]")
+@click.option("--no-store", is_flag=True, help="Only print the result; scorecards will not know of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/reference/verify.md).")
+def verify(  # noqa: PLR0917
+    source: Path | None,
+    reference: bool,  # noqa: FBT001 - click
+    logs: tuple[Path, ...],
+    revision: str | None,
+    no_store: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+) -> int:
+    """Check that the product still prints what the grader looks for; 1 when a marker is dead.
+
+    Each literal must stand in the file that prints it, its case kept, in a string that is printed; each pattern
+    must match its example. The result is stored, and a sweep of that revision says so on its scorecard.
+    """
+    from broker.errors import UsageError
+    from grader import verifying
+
+    if (source is None) == (not reference):
+        raise UsageError("either --source CHECKOUT or --reference", hint="bv3-grade verify --help")
+    request = verifying.Request(source=source, logs=logs, revision=revision, is_stored=not no_store)
+    return verifying.verify_source(request, as_json=as_json)
 
 
 @main_group.command()

@@ -42,6 +42,7 @@ from grader.render import Line, render_attempt, render_scorecard, write_lines
 from grader.scorecard import Scorecard, build_scorecard, to_json
 from grader.storing import grade_pending
 from grader.ticker import Ticker
+from grader.verifying import read_marker_check
 
 _RUN = re.compile(r"(?P<site>[^#]+)#(?P<trial>\d{1,9})")
 _END_OF_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -89,6 +90,7 @@ def show_scorecard(
                 sample.rows,
                 baseline=_read_other(connection, baseline, sweep, "--baseline"),
                 known=_read_other(connection, known, sweep, "--known"),
+                markers=read_marker_check(connection, sample.rows),
             )
         if rows_file is not None:
             try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from broker.types import Evidence
 from grader.facts import AttemptRow, VerdictFacts
 from grader.lines import DASH, Line, count, flow, printable, wrap, write_lines
+from grader.marker_check import MarkerCheck
 from grader.scorecard import Exclusion, Miss, Scorecard
 from grader.tables import rate, tabulate_breakdowns, tabulate_claims, tabulate_comparisons, tabulate_criteria
 
@@ -48,12 +49,13 @@ def _header(card: Scorecard, markers: int, width: int) -> Iterator[Line]:
     else:
         yield from flow((sweep.sweep, what, f"renderer {renderer}, lane {lane}"), width, style="bold")
     versions = ", ".join(map(str, card.grader_versions)) or DASH
+    checked = card.markers or MarkerCheck(total=markers)
     times: tuple[str, ...] = ()
     if sweep.started_at:
         end = f"{sweep.finished_at:%H:%M:%S}" if sweep.finished_at else "now"
         times = (f"{sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC",)
     boxes = count(len(card.boxes), "box", "boxes")
-    yield from flow((boxes, f"grader {versions}", f"markers {markers}, unverified", *times), width)
+    yield from flow((boxes, f"grader {versions}", checked.text, *times), width)
     if card.faults:
         yield Line(text=f"faults injected: {', '.join(card.faults)}", style="bold yellow")
     scales = [scale for scale in card.leash_scales if scale != 1.0]

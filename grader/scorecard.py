@@ -12,6 +12,7 @@ from broker.types import Bucket, Claim, Evidence, Family, Seen
 from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings
 from grader.criteria.claims import SkillTally, count_skills
 from grader.facts import AttemptRow
+from grader.marker_check import MarkerCheck
 
 SCORECARD_SCHEMA = 2
 
@@ -95,6 +96,8 @@ class Scorecard:
     by_site: tuple[Breakdown, ...]
     by_shape: tuple[Breakdown, ...]
     by_box: tuple[Breakdown, ...]
+    # None: nobody asked
+    markers: MarkerCheck | None = None
 
 
 def build_scorecard(
@@ -103,6 +106,7 @@ def build_scorecard(
     *,
     baseline: Sample | None = None,
     known: Sample | None = None,
+    markers: MarkerCheck | None = None,
 ) -> Scorecard:
     """The scorecard of these attempts, whatever their order.
 
@@ -132,6 +136,7 @@ def build_scorecard(
         by_shape=_break_down(ordered, lambda row: row.editor_shape),
         # imported attempts have none
         by_box=_break_down([row for row in ordered if row.box], lambda row: row.box),
+        markers=markers,
     )
 
 

@@ -1,0 +1,406 @@
+"""A marker is alive when its product prints it, and in no other way that looks like it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.checkout import Progress, read_tree
+from grader.markers import Catalogue, Marker, Origin, compile_catalogue, load_catalogue
+from grader.printed import SourceUnreadableError, find_printed
+from grader.python_source import read_python
+from grader.script_source import read_script
+from grader.verify import Finding, State, Tree, count_hits, hash_catalogue, literal_parts, matches_example, verify
+
+CATALOGUE = load_catalogue()
+BY_NAME = {marker.name: marker for marker in CATALOGUE.markers}
+PRINTED = [marker for marker in CATALOGUE.markers if marker.origin in {Origin.SOURCE, Origin.REPLY}]
+VALUE = re.compile(r"(?<!\{)\{(?!\{)[^{}]*\}")
+
+
+def _pieces(marker: Marker) -> list[str]:
+    """The template's literal text, a value between each two."""
+    return [part.replace("{{", "{") for part in VALUE.split(marker.template)]
+
+
+def _fstring(pieces: list[str]) -> str:
+    texts = (re.sub(r'([\\"])', r"\\\1", piece).replace("{", "{{").replace("}", "}}") for piece in pieces)
+    return 'f"' + "{value!r}".join(texts) + '"'
+
+
+def as_fstring(marker: Marker) -> str:
+    return f"def say(value):\n    logger.info({_fstring(_pieces(marker))})\n"
+
+
+def as_percent(marker: Marker) -> str:
+    return f"def say(*values):\n    logger.info({'%s'.join(_pieces(marker))!r}, *values)\n"
+
+
+def as_format(marker: Marker) -> str:
+    return f"TEMPLATE = {'{}'.join(_pieces(marker))!r}\ndef say(*values):\n    print(TEMPLATE.format(*values))\n"
+
+
+def as_sum(marker: Marker) -> str:
+    return f"def say(value):\n    raise ValueError({' + str(value) + '.join(map(repr, _pieces(marker)))})\n"
+
+
+def as_two_lines(marker: Marker) -> str:
+    pieces = _pieces(marker)
+    half = len(pieces[0]) // 2
+    rest = _fstring([pieces[0][half:], *pieces[1:]])
+    return f"def say(value):\n    logger.info(\n        {pieces[0][:half]!r}\n        {rest}\n    )\n"
+
+
+def as_helper(marker: Marker) -> str:
+    tag, _, rest = marker.template.partition("] ")
+    pieces = VALUE.split(rest)
+    return (
+        f'def _log(message):\n    logger.info("%s" % ({tag + "] "!r} + message))\n'
+        f"def say(value):\n    _log({_fstring(pieces)})\n"
+    )
+
+
+def as_reply(marker: Marker) -> str:
+    return f'def answer(value):\n    return {{"error": {_fstring(_pieces(marker))}}}\n'
+
+
+def in_comment(marker: Marker) -> str:
+    return f"def say():\n    return 0  # {marker.template}\n"
+
+
+def in_docstring(marker: Marker) -> str:
+    return f"def say():\n    {marker.template!r}\n    return 0\n"
+
+
+def in_other_case(marker: Marker) -> str:
+    return as_fstring(replace(marker, template=marker.template.swapcase()))
+
+
+def in_comparison(marker: Marker) -> str:
+    return f"def looks(text):\n    return {'{}'.join(_pieces(marker))!r} in text\n"
+
+
+def in_named_comparison(marker: Marker) -> str:
+    return f"NEEDLE = {'{}'.join(_pieces(marker))!r}\ndef looks(text):\n    return NEEDLE in text.lower()\n"
+
+
+def in_needles(marker: Marker) -> str:
+    needle = "{}".join(_pieces(marker))
+    return f"NEEDLES = ({needle!r}, 'other')\ndef looks(text):\n    return any(one in text for one in NEEDLES)\n"
+
+
+def in_method(marker: Marker) -> str:
+    return f"def looks(text):\n    return text.startswith(({'{}'.join(_pieces(marker))!r}, 'other'))\n"
+
+
+def in_pattern(marker: Marker) -> str:
+    return f"import re\nLOOKS = re.compile({'.*'.join(_pieces(marker))!r})\n"
+
+
+def as_key(marker: Marker) -> str:
+    return f"COUNTS = {{{'{}'.join(_pieces(marker))!r}: 1}}\n"
+
+
+def as_bits(marker: Marker) -> str:
+    words = "{}".join(_pieces(marker)).split()
+    return "def say():\n" + "".join(f"    print({word!r})\n" for word in words)
+
+
+def shortened(marker: Marker) -> str:
+    return as_fstring(replace(marker, template=marker.template[1:]))
+
+
+RIGHT = (as_fstring, as_percent, as_format, as_sum, as_two_lines)
+WRONG = (
+    (in_comment, "only in a comment"),
+    (in_docstring, "only in a docstring"),
+    (in_other_case, "in another case at"),
+    (in_comparison, "only in a test against other text"),
+    (in_named_comparison, "only in a test against other text"),
+    (in_needles, "only in a test against other text"),
+    (in_method, "only in a test against other text"),
+    (in_pattern, ""),
+    (as_key, "only in a key"),
+    (as_bits, "printed"),
+    (shortened, "printed"),
+)
+KINDS = ("recovery_dispatch", "dryrun_filled", "ghost", "router_died", "skill_learned", "replay_quarantined")
+
+Write = Callable[..., Path]
+
+
+def _home(marker: Marker) -> str:
+    return f"backend/apps/{marker.source or 'answers.py'}"
+
+
+@pytest.fixture
+def write_product(tmp_path: Path) -> Write:
+    """A checkout that prints every marker right, but for those whose files are given."""
+
+    def write(changes: Mapping[str, tuple[str, str]] | None = None) -> Path:
+        root = tmp_path / "product"
+        changed = changes or {}
+        files: dict[str, str] = {}
+        for marker in PRINTED:
+            path, text = changed.get(marker.name, (_home(marker), as_fstring(marker)))
+            files[path] = files.get(path, "import logging\nlogger = logging.getLogger()\n") + text
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        return root
+
+    return write
+
+
+def _verify(root: Path, catalogue: Catalogue = CATALOGUE) -> dict[str, Finding]:
+    findings = verify(catalogue, read_tree(root, Progress(lambda _text: None))).findings
+    return {finding.marker: finding for finding in findings}
+
+
+def _dead(findings: Mapping[str, Finding]) -> list[str]:
+    return [name for name, finding in findings.items() if finding.state is not State.ALIVE]
+
+
+def test_a_product_that_prints_every_literal_has_no_dead_marker(write_product: Write) -> None:
+    findings = _verify(write_product())
+    assert _dead(findings) == []
+    assert len(findings) == len(CATALOGUE.markers)
+    line = BY_NAME["ghost"]
+    assert findings["ghost"].detail.startswith(f"printed at backend/apps/{line.source}:")
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("write_right", RIGHT, ids=lambda one: one.__name__)
+def test_a_literal_is_found_however_it_is_printed(
+    write_product: Write, name: str, write_right: Callable[[Marker], str]
+) -> None:
+    marker = BY_NAME[name]
+    assert _dead(_verify(write_product({name: (_home(marker), write_right(marker))}))) == []
+
+
+@pytest.mark.parametrize("name", ["prestage_tier0", "fill_target", "recovery_dispatch", "decline_read_only", "action"])
+def test_a_literal_is_found_across_the_prefix_of_a_helper(write_product: Write, name: str) -> None:
+    marker = BY_NAME[name]
+    assert _dead(_verify(write_product({name: (_home(marker), as_helper(marker))}))) == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("write_wrong", "reason"), WRONG, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_literal_that_only_looks_printed_is_dead_and_it_says_why(
+    write_product: Write, name: str, write_wrong: Callable[[Marker], str], reason: str
+) -> None:
+    marker = BY_NAME[name]
+    findings = _verify(write_product({name: (_home(marker), write_wrong(marker))}))
+    assert _dead(findings) == [name]
+    assert findings[name].state is State.DEAD
+    assert reason in findings[name].detail
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_literal_in_the_wrong_file_is_dead_and_it_says_where(write_product: Write, name: str) -> None:
+    marker = BY_NAME[name]
+    findings = _verify(write_product({name: ("backend/apps/other.py", as_fstring(marker))}))
+    assert _dead(findings) == [name]
+    assert "in the wrong file: printed at backend/apps/other.py:4" in findings[name].detail
+    assert marker.source in findings[name].detail
+
+
+def test_another_case_is_shown_as_it_stands_there(write_product: Write) -> None:
+    text = "import x\n\ndef gone(card):\n    return f\"Browser card '{card}' not found or not an electron webview\"\n"
+    finding = _verify(write_product({"reply_card_gone": ("backend/apps/cards.py", text)}))["reply_card_gone"]
+    assert finding.state is State.DEAD
+    assert re.search(r"in another case at backend/apps/cards\.py:\d+: .*not an electron webview", finding.detail)
+
+
+def test_a_reply_may_stand_in_any_file_and_in_a_script(write_product: Write) -> None:
+    right = "export const gone = (id) => ({ error: `Browser card '${id}' not found or not an Electron webview` });\n"
+    wrong = (
+        "// Browser card 'x' not found or not an Electron webview\n",
+        "if (said.includes(\"' not found or not an Electron webview\")) { stop(`Browser card '`); }\n",
+        'const needles = ["Browser card \'", "\' not found or not an Electron webview"];\n',
+        "export const gone = (id) => `Browser card '${id}' not found or not an electron webview`;\n",
+    )
+    assert _dead(_verify(write_product({"reply_card_gone": ("frontend/src/cards.ts", right)}))) == []
+    for text in wrong:
+        product = write_product({"reply_card_gone": ("frontend/src/cards.ts", text)})
+        assert _dead(_verify(product)) == ["reply_card_gone"], text
+
+
+def test_a_reply_in_a_dictionary_is_printed(write_product: Write) -> None:
+    marker = BY_NAME["reply_no_dashboard"]
+    assert _dead(_verify(write_product({marker.name: ("backend/apps/hub.py", as_reply(marker))}))) == []
+
+
+def test_what_only_tests_and_installed_packages_print_is_not_printed(write_product: Write) -> None:
+    marker = BY_NAME["ghost"]
+    for place in ("tests", "node_modules/product", ".venv/lib"):
+        product = write_product({"ghost": (f"backend/{place}/browser_agent.py", as_fstring(marker))})
+        assert _dead(_verify(product)) == ["ghost"], place
+
+
+def test_a_pattern_that_does_not_fit_its_example_is_dead_however_well_it_is_printed(write_product: Write) -> None:
+    marker = BY_NAME["ghost"]
+    broken = _catalogue_with(replace(marker, pattern=marker.pattern.replace("completion gate", "Completion gate")))
+    findings = _verify(write_product(), broken)
+    assert _dead(findings) == ["ghost"]
+    assert findings["ghost"].detail == "its pattern does not match its example"
+
+
+def _catalogue_with(changed: Marker) -> Catalogue:
+    entries = []
+    for marker in CATALOGUE.markers:
+        one = changed if marker.name == changed.name else marker
+        fields = ("name", "origin", "source", "level", "template", "pattern", "example")
+        values = [f"{field} = {_toml(str(getattr(one, field)))}" for field in fields]
+        entries.append("\n".join(["[[marker]]", *values, f"is_value = {str(one.is_value).lower()}"]))
+    return compile_catalogue("\n".join(entries))
+
+
+def _toml(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def test_data_of_libraries_and_lines_of_supervisors_rest_on_their_examples_alone() -> None:
+    findings = {one.marker: one for one in verify(CATALOGUE, Tree(files={}), {}).findings}
+    apart = {marker.name for marker in CATALOGUE.markers if marker.origin in {Origin.SDK, Origin.HARNESS}}
+    assert {name for name, one in findings.items() if one.state is State.ALIVE} == apart
+    assert "in no line of the logs" in findings["api_retry"].detail
+    assert all(matches_example(CATALOGUE, marker) for marker in CATALOGUE.markers)
+
+
+def test_a_missing_or_broken_file_is_the_reason_that_is_given() -> None:
+    finding = next(one for one in verify(CATALOGUE, Tree(files={})).findings if one.marker == "ghost")
+    assert "there is no file browser_agent.py" in finding.detail
+    tree = Tree(files={}, unread={"backend/browser_agent.py": "line 3: invalid syntax"})
+    finding = next(one for one in verify(CATALOGUE, tree).findings if one.marker == "ghost")
+    assert finding.detail == "backend/browser_agent.py could not be read: line 3: invalid syntax"
+
+
+def test_a_reference_stack_lacks_markers_but_does_not_print_them_in_another_case() -> None:
+    right = read_python(as_fstring(BY_NAME["ghost"]).encode())
+    wrong = read_python(in_other_case(BY_NAME["new_card"]).encode())
+    report = verify(CATALOGUE, Tree(files={"lines.py": right, "more.py": wrong}, is_reference=True))
+    states = {one.marker: one.state for one in report.findings}
+    assert states["ghost"] is State.ALIVE
+    assert states["new_card"] is State.DEAD
+    assert states["recovery_dispatch"] is State.ABSENT
+
+
+def test_values_are_counted_in_the_lines_that_carry_them() -> None:
+    line = BY_NAME["fill_errored"].example.partition(" (")[0]
+    log = f"{line} (Browser command timed out); handing to model untouched\n" * 3
+    assert count_hits(CATALOGUE, log.encode()) == {"fill_errored": 3, "reply_command_timeout": 3}
+
+
+def test_the_catalogues_hash_is_over_its_text() -> None:
+    assert hash_catalogue("a") != hash_catalogue("b")
+    assert hash_catalogue("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize("marker", PRINTED, ids=lambda marker: marker.name)
+def test_every_template_has_literal_text_that_its_example_holds_in_order(marker: Marker) -> None:
+    at = 0
+    parts = literal_parts(marker.template)
+    assert parts
+    for part in parts:
+        # what a template leaves out at its end is a value too
+        at = marker.example.find(part, at)
+        assert at >= 0, part
+        at += len(part)
+
+
+def test_the_reader_of_python_leaves_out_what_is_never_printed() -> None:
+    text = b'''"""module"""
+from x import y
+NEEDLES = frozenset({"a1", "a2"})
+BOTH = "printed here"
+LOCAL: "annotation" = "kept"
+def f(x: "hint", default="shown") -> "hint":
+    "doc"
+    match x:
+        case "matched": return "answer"
+    if x == ("b" if y else "c") or "d".lower() in x: print(BOTH, LOCAL, x["key"], x.get("key2", "fallback"))
+    for n in ("e1", "e2"):
+        if n in x: return ["f1", x]
+    assert BOTH != "g", "why"
+'''
+    source = read_python(text)
+    assert ["{}".join(one.runs) for one in source.printed] == [
+        "printed here", "kept", "shown", "answer", "fallback", "f1", "why",
+    ]  # fmt: skip
+    assert {one.text for one in source.unprinted} >= {"module", "a1", "a2", "doc", "matched", "b", "c", "d", "e1", "g"}
+
+
+def test_the_reader_of_scripts_knows_quotes_templates_patterns_and_plus() -> None:
+    text = r"""
+const a = 'it\'s', b = "say \"so\"", c = `one ${ f(`two ${x} three`) + 'four' } five`;
+/* "no" */ // 'no'
+const quote = /['"`]/g, half = a / 2, el = <p>Don't</p>;
+throw new Error("gone: " + id + " at " + "\u0041" + where);
+if (a === "cmp" || b.startsWith("pre")) { switch (a) { case "k": say({ "key": "value" }); } }
+"""
+    source = read_script(text.encode())
+    printed = {"{}".join(one.runs) for one in source.printed}
+    assert printed == {"it's", 'say "so"', "one {} five", "two {} three", "{}four", "gone: {} at A{}", "value"}
+    assert {one.text for one in source.unprinted} >= {"cmp", "pre", "k", "key"}
+
+
+@pytest.mark.parametrize(
+    ("read", "data"),
+    [
+        (read_python, b"def f(:\n"),
+        (read_python, b"x = '\xff\xfe'\n"),
+        (read_python, b"x = 1\0\n"),
+        (read_python, b"x = " + b"(" * 5000 + b")" * 5000),
+        (read_python, b"x = " + b"-" * 200_000 + b"1"),
+        (read_script, b"const a = `never closed"),
+        (read_script, b"const a = `${ never"),
+        (read_script, b"/* never closed"),
+        (read_script, b"const a = '\xff'"),
+        (read_script, b"`${" * 5000),
+    ],
+)
+def test_a_file_that_is_no_source_says_so(read: Callable[[bytes], object], data: bytes) -> None:
+    with pytest.raises(SourceUnreadableError, match=r"\S"):
+        read(data)
+
+
+def test_a_declared_coding_is_kept() -> None:
+    source = read_python("# -*- coding: latin-1 -*-\nprint('caf\xe9')\n".encode("latin-1"))
+    assert source.printed[0].runs == ("caf\xe9",)
+
+
+def test_nothing_is_put_together_from_strings_of_a_file_that_have_no_hole_between_them() -> None:
+    source = read_python(b"print('[browser-x] went', 'over the edge')\nprint('[browser-x] ', 'went over the edge')\n")
+    assert find_printed(["[browser-x] went over the edge"], source) is None
+    for text in (
+        b"print(f'[browser-x] {m}')\nlog('went over the edge')\n",
+        b"'browser-x'\nprint(f'[{x}] went over the edge')",
+    ):
+        assert find_printed(["[browser-x] went over the edge"], read_python(b"x = " + text)) is not None
+
+
+def test_a_large_file_without_the_literal_is_searched_in_little_time() -> None:
+    pieces = [part for marker in PRINTED for part in literal_parts(marker.template)]
+    lines = [
+        f"print(f{piece[: len(piece) // 2]!r} + str(x) + {' in ' + piece[len(piece) // 2 :]!r})" for piece in pieces
+    ]
+    source = read_python("\n".join(lines * 10).replace("{", "(").replace("}", ")").encode())
+    assert len(source.printed) > 1000
+    began = time.process_time()
+    findings = verify(CATALOGUE, Tree(files={"browser_agent.py": source})).findings
+    assert sum(one.state is State.DEAD for one in findings) > 50
+    assert time.process_time() - began < 30
+
+
+def test_the_checks_own_code_is_read_without_an_error() -> None:
+    for path in Path(__file__).resolve().parents[3].glob("grader/*.py"):
+        data = path.read_bytes()
+        assert len(read_python(data).printed) <= sum(isinstance(node, ast.expr) for node in ast.walk(ast.parse(data)))
