@@ -207,3 +207,19 @@ _ALL = (
     ),
 )
 NATURES: Mapping[str, Nature] = MappingProxyType({nature.name: nature for nature in _ALL})
+
+
+def write_table() -> str:
+    """The natures as a table in Markdown, for the documentation."""
+    rows = ["| nature | what a visitor meets | a run on an open site is | because |", "| --- | --- | --- | --- |"]
+    for nature in NATURES.values():
+        rows.append(f"| `{nature.name}` | {nature.sentence} | {_say(nature.expected)} | {nature.expected.why} |")
+        rows += [
+            f"| | on {site} | {_say(expected)} | {expected.why} |"
+            for site, expected in sorted(nature.exceptions.items())
+        ]
+    return "\n".join(rows) + "\n"
+
+
+def _say(expected: Expected) -> str:
+    return f"`{expected.bucket}`" + (f" {expected.evidence}" if expected.evidence else "")

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -360,6 +361,11 @@ class Sites:
         )
         return list(answer.json()["posts"])
 
+    def set_nature(self, host: str, nature: str | None) -> None:
+        """Give a host's pages a nature, or take it away."""
+        url = f"http://127.0.0.1:{self.http_port}/__nature"
+        httpx.post(url, json={"host": host, "nature": nature}, trust_env=False).raise_for_status()
+
 
 @pytest.fixture(scope="session")
 def sites(runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
@@ -374,6 +380,21 @@ def sites(runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pyte
         yield Sites(http_port=http_port, https_port=https_port, process=process)
     finally:
         assert process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def browser(runtime: Runtime, sites: Sites) -> Iterator[Browser]:
+    """A Chromium of the tests' own that finds every host among the sites."""
+    environment = pytest.MonkeyPatch()
+    for name, value in runtime.environment.items():
+        environment.setenv(name, value)
+    rules = [f"--host-resolver-rules={sites.host_map}", "--ignore-certificate-errors"]
+    with sync_playwright() as playwright:
+        args = [*runtime.chromium_args, *rules]
+        launched = playwright.chromium.launch(executable_path=runtime.chromium, args=args)
+        yield launched
+        launched.close()
+    environment.undo()
 
 
 @pytest.fixture(scope="session")

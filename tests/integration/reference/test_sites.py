@@ -8,23 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 TEXT = "probe k3f9x coverage alpha"
-
-
-@pytest.fixture(scope="module")
-def browser(runtime: Any, sites: Any) -> Iterator[Browser]:
-    environment = pytest.MonkeyPatch()
-    for name, value in runtime.environment.items():
-        environment.setenv(name, value)
-    rules = [f"--host-resolver-rules={sites.host_map}", "--ignore-certificate-errors"]
-    with sync_playwright() as playwright:
-        args = [*runtime.chromium_args, *rules]
-        launched = playwright.chromium.launch(executable_path=runtime.chromium, args=args)
-        yield launched
-        launched.close()
-    environment.undo()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from infra.reference.sites.catalogue import load_sites
-from infra.reference.sites.natures import FOLDER, NATURES, embellish, find_open_sites
+from infra.reference.sites.natures import FOLDER, NATURES, embellish, find_open_sites, write_table
 from infra.reference.sites.server import Sites
 
 Ask = Callable[..., Any]
@@ -177,3 +177,8 @@ def test_words_of_a_page_that_look_like_its_ends_are_left_alone() -> None:
     assert embellish(page, head="H", top="T", bottom="B") == (
         "<head>H</head><body>T<p>&lt;body&gt;</p><script>'<body></body>'</script>B</body>"
     )
+
+
+def test_documentation_holds_the_table_of_all_natures() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "natures.md"
+    assert page.read_text().endswith(f"\n\n{write_table()}"), "write it anew from write_table()"

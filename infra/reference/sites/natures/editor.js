@@ -20,7 +20,8 @@ function find() {
     node = (node.shadowRoot ?? node).querySelector(part);
     if (!node) return null;
   }
-  return node;
+  // An element may be there before the library has made an editor of it.
+  return node.localName === "textarea" || node.isContentEditable ? node : null;
 }
 
 // Draft.js: React keeps the component that holds the state above the element it has rendered.
@@ -122,10 +123,14 @@ function intercept(told) {
   }
 }
 
-// Nothing gets in. A scripted editing command asks nobody first: what came by one is taken out again.
+// Nothing gets in by keys, by the browser's input or by paste. A scripted editing command (execCommand) asks nobody first: what came by one is taken out again, at once for
+// Draft.js, whose elements React could not take back later, and one task later for those that look at the DOM then. Lexical's
+// state stays empty too, but such a command's text remains in its DOM.
 function refuse() {
   intercept(() => {});
   window.addEventListener("input", (event) => {
-    if (event.isTrusted && event.composedPath().includes(find())) write("");
+    if (!event.isTrusted || !event.composedPath().includes(find())) return;
+    if (draftOf(find())) write("");
+    else setTimeout(() => write(""));
   });
 }

@@ -1,2 +1,2 @@
-// The editor takes no input, by key, by paste or by command.
+// The editor takes no input, by key or by paste.
 refuse();
