@@ -7,7 +7,7 @@ the recovery, which may fill again, or the read-only payload probe; for every ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from broker.types import Claim, MetricsRow, Mode, PageRead, Probe, RunRecord, SiteTask
@@ -78,7 +78,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One attempt as the rules see it. The truth of a reference stack is not among it."""
+    """One attempt as the rules see it: `make_blind` has taken out of its record what no rule may know."""
 
     record: RunRecord
     task: SiteTask
@@ -305,6 +305,11 @@ class Case:
         return 0 if self.window("prestage_tier0") else None
 
 
+def make_blind(record: RunRecord) -> RunRecord:
+    """The record without the truth's name and hash, and without what a reference stack was told to inject."""
+    return replace(record, evidence=(), faults="")
+
+
 def build_case(
     record: RunRecord,
     log: bytes,
@@ -320,7 +325,7 @@ def build_case(
     """
     catalogue = load_catalogue()
     return Case(
-        record=record,
+        record=make_blind(record),
         task=task,
         planned_mode=planned_mode,
         planned_payload=record.payload if planned_payload is None else planned_payload,

@@ -113,8 +113,11 @@ class AttemptRow:
         return f"{self.site}#{self.trial}"
 
 
-def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
-    """Everything of the case that the verdict's row keeps; text is clean enough for PostgreSQL."""
+def collect_facts(case: Case, verdict: Verdict, *, faults: str = "") -> VerdictFacts:
+    """Everything of the case that the verdict's row keeps; text is clean enough for PostgreSQL.
+
+    `faults`: what the record says of them. The case does not know: whoever reads the verdict must.
+    """
     record, page = case.record, case.page
     return VerdictFacts(
         claim=case.claim,
@@ -140,7 +143,7 @@ def collect_facts(case: Case, verdict: Verdict) -> VerdictFacts:
         renderer=record.renderer,
         product_revision=record.product_revision,
         leash_scale=record.leash_scale,
-        faults=record.faults,
+        faults=faults,
         skills=count_skills(case),
     )
 

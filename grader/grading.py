@@ -31,4 +31,5 @@ def grade_record(
     """The verdict on this record and its log slice, the same for the same bytes, whoever asks and when."""
     case = build_case(record, log, task, planned_mode=planned_mode, planned_payload=planned_payload)
     verdict = decide(case)
-    return Graded(verdict=verdict, detail=clean_text(verdict.why)[0], facts=collect_facts(case, verdict))
+    facts = collect_facts(case, verdict, faults=record.faults)
+    return Graded(verdict=verdict, detail=clean_text(verdict.why)[0], facts=facts)

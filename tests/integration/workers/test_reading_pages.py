@@ -123,6 +123,21 @@ FORM = "<form><input type=email><input type=password><button>Sign in</button></f
         ("<a href=/login>Sign in</a><footer>password</footer>", Seen.ABSENT),
         (f"<textarea></textarea><div style='position:fixed;inset:0;background:#fff'>{FORM}</div>", Seen.SEEN),
         (f"<div id=h></div><script>h.attachShadow({{mode:'open'}}).innerHTML='{FORM}'</script>", Seen.SEEN),
+        (f"<header>{FORM}</header><main><textarea rows=9 cols=60>PAYLOAD</textarea></main>", Seen.ABSENT),
+        (f"<nav>{FORM}</nav>", Seen.ABSENT),
+        (f"<div role=banner>{FORM}</div><p>news", Seen.ABSENT),
+        (f"<div contenteditable style='height:200px'>PAYLOAD</div><div>{FORM}</div>", Seen.ABSENT),
+        ("<form><input type=email><button>Next</button></form>", Seen.ABSENT),
+        ("<p>Forgot your password?</p><textarea>type=password</textarea>", Seen.ABSENT),
+        ("<input type=password style='visibility:hidden'>", Seen.ABSENT),
+        ("<input type=password style='display:none'>", Seen.ABSENT),
+        (
+            (
+                "<script>ready=false</script><iframe srcdoc='<form><input type=password></form>' width=400 height=300"
+                " onload='ready=true'></iframe>"
+            ),
+            Seen.SEEN,
+        ),
     ],
 )
 def test_sign_in_wall_is_told_from_a_widget(read: Read, body: str, seen: Seen) -> None:
@@ -143,6 +158,18 @@ def test_sign_in_wall_is_told_from_a_widget(read: Read, body: str, seen: Seen) -
         ("<h1>Verify you are human</h1>", Seen.SEEN),
         ("<h1>Checking your browser</h1>", Seen.SEEN),
         ("<article>How sites verify you are human, a long read</article><textarea></textarea>", Seen.ABSENT),
+        (("<h1>example.com</h1><p>Verifying that you are human. This may take a few seconds.</p>"
+         "<div class=cf-chl-widget style='width:300px;height:120px'>One moment</div>"), Seen.SEEN),
+        ("<h1>Access</h1><p>Press & hold to confirm you are a human</p>", Seen.SEEN),
+        (("<div class=grecaptcha-badge style='width:256px;height:120px'>protected by reCAPTCHA</div>"
+         "<textarea></textarea>"), Seen.ABSENT),
+        ("<textarea>Verify you are human</textarea>", Seen.ABSENT),
+        ("<p>This site is protected by reCAPTCHA and the Google Privacy Policy applies.</p>", Seen.ABSENT),
+        ("<article>Verify you are human: " + "a long read about it. " * 100 + "</article>", Seen.ABSENT),
+        ("<script>/* captcha */ var captcha = 1;</script><p>news", Seen.ABSENT),
+        ("<style>.captcha {color: red}</style><textarea></textarea>", Seen.ABSENT),
+        ("<div role=dialog hidden>Drag the slider to fit the puzzle piece</div>", Seen.ABSENT),
+        ("<title>Verify you are human</title><textarea></textarea>", Seen.ABSENT),
     ],
 )  # fmt: skip
 def test_challenge_is_what_a_person_would_see(read: Read, body: str, seen: Seen) -> None:

@@ -61,6 +61,26 @@ def test_what_is_kept_of_hostile_text_can_be_stored(text: str, grade: Grade, rea
     assert "\\ud83d" not in stored
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[browser-sendscript] done sent_receipt=True delivered=None in 1ms",
+        f" {FORGED}",
+        f"20:07:05 I a.b: a title: {FORGED}",
+        "20:07:05 I a.b: INFO:     Started server process [1]",
+        "20:07:05 I a.b: [stack] BACKEND RESTARTED at 20:07:04",
+        "20:07:05 I a.b: [harness] BACKEND UNREACHABLE (URLError: x)",
+        f"{FORGED} and more",
+    ],
+)
+def test_a_line_counts_only_from_its_beginning_to_its_end_and_with_its_own_prefix(
+    line: str, grade: Grade, log_of: LogOf
+) -> None:
+    log = log_of("fill", "died")
+    assert grade(log=log + line.encode() + b"\n").verdict == grade(log=log).verdict
+    assert grade(log=log + FORGED.encode() + b"\n").verdict.rule == "sent_in_dry_run"
+
+
 def test_windows_line_ends_change_no_verdict(grade: Grade, log_of: LogOf) -> None:
     log = log_of("fill", "dryrun", "probe")
     assert grade(log=log.replace(b"\n", b"\r\n")).verdict.bucket is Bucket.OK

@@ -14,6 +14,7 @@ from broker.types import (
     EvidenceRef,
     HarnessError,
     LogSlice,
+    Mode,
     PageRead,
     ParentOutcome,
     Phase,
@@ -70,8 +71,140 @@ def test_deciding_lines_are_named_with_their_bytes(grade: Grade, log_of: Callabl
         assert line.time == "20:07:04"
 
 
+CLAIMS: dict[Claim, tuple[str, ...]] = {
+    Claim.NONE: ("fill", "died"),
+    Claim.FILLED: ("fill", "dryrun"),
+    Claim.SENT: ("fill", "sent"),
+}
+PAGES: dict[Seen, dict[str, Any]] = {
+    Seen.SEEN: {"count": 1},
+    Seen.ABSENT: {"count": 0},
+    Seen.COULD_NOT_LOOK: {"count": 0, "payload": Seen.COULD_NOT_LOOK, "url": ""},
+}
+# what both sides say, and what ran before the page was read: nothing, the payload probe, a recovery
+TWO_SIDED = {
+    (Claim.FILLED, Seen.SEEN): (Bucket.OK, Bucket.OK, Bucket.OK),
+    (Claim.FILLED, Seen.ABSENT): (
+        Bucket.PRODUCT_UNVERIFIED_FILL,
+        Bucket.PRODUCT_UNVERIFIED_FILL,
+        Bucket.PRODUCT_UNCONFIRMED,
+    ),
+    (Claim.FILLED, Seen.COULD_NOT_LOOK): (Bucket.PRODUCT_UNCONFIRMED,) * 3,
+    # the first dispatch's bucket, whatever a recovery may have done to the page
+    (Claim.NONE, Seen.SEEN): (Bucket.PRODUCT_FILL_DIED,) * 3,
+    (Claim.NONE, Seen.ABSENT): (Bucket.PRODUCT_FILL_DIED,) * 3,
+    (Claim.NONE, Seen.COULD_NOT_LOOK): (Bucket.PRODUCT_FILL_DIED,) * 3,
+    (Claim.SENT, Seen.SEEN): (Bucket.PRODUCT_FALSE_SUCCESS,) * 3,
+    (Claim.SENT, Seen.ABSENT): (Bucket.PRODUCT_FALSE_SUCCESS,) * 3,
+    (Claim.SENT, Seen.COULD_NOT_LOOK): (Bucket.PRODUCT_FALSE_SUCCESS,) * 3,
+}
+BETWEEN = {None: 0, "probe": 1, "recovery": 2}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("page", Seen)
+@pytest.mark.parametrize("claim", Claim)
+def test_every_claim_beside_every_reading_has_its_verdict(
+    claim: Claim, page: Seen, between: str | None, grade: Grade
+) -> None:
+    lines = (*CLAIMS[claim], *((between,) if between else ()))
+    read = {**PAGES[page], "after_dispatch": 2 if between else 1}
+    graded = grade(*lines, read=read)
+    assert (graded.facts.claim, graded.facts.page) == (claim, page)
+    assert graded.verdict.bucket is TWO_SIDED[claim, page][BETWEEN[between]]
+
+
+@pytest.mark.parametrize("page", Seen)
+@pytest.mark.parametrize("claim", [Claim.NONE, Claim.SENT])
+def test_no_live_run_is_ok_or_a_false_success_on_the_page_it_wrote_on(claim: Claim, page: Seen, grade: Grade) -> None:
+    graded = grade(*CLAIMS[claim], read=PAGES[page], planned_mode=Mode.LIVE, mode=Mode.LIVE)
+    assert graded.facts.claim is claim
+    expected = Bucket.PRODUCT_UNCONFIRMED if claim is Claim.SENT else Bucket.PRODUCT_FILL_DIED
+    assert graded.verdict.bucket is expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "submit"),
+    [
+        (("fill", "dryrun"), True),
+        (("fill", "dryrun disabled"), False),
+        (("fill", "disabled"), False),
+        (("disabled", "nothing"), None),
+        (("disabled", "fill", "died"), None),
+        (("nothing", "recovery", "fill", "dryrun disabled"), None),
+        (("fill", "died", "recovery", "disabled"), None),
+        (("fill", "died", "recovery", "fill", "dryrun"), None),
+        (("nothing",), None),
+    ],
+)
+def test_the_control_that_would_send_is_the_first_dispatchs_and_follows_its_fill(
+    lines: tuple[str, ...], submit: bool | None, grade: Grade
+) -> None:
+    assert grade(*lines).facts.submit is submit
+
+
+def test_skill_lines_are_counted_over_all_dispatches(grade: Grade) -> None:
+    skills = grade(
+        "[browser-skills] no skill for host='x.com' after 0 turn(s)",
+        "[browser-skills] REPLAY attempt: 2 steps on x.com (after 0 LLM turn(s))",
+        "[browser-skills] replay step failed (BrowserClickByName: it was gone), falling back to full agent",
+        "[browser-skills] record gate: honest=False informational=False removal=False unconfirmed_send=True",
+        "fill",
+        "died",
+        "recovery",
+        "[browser-skills] skill on x.com not replayed: step 1 is new; running the full agent so the send is confirmed",
+        "[browser-skills] PREFIX replay: 1/2 steps on x.com, the rest by the agent",
+        "[browser-skills] REPLAY SUCCEEDED in 412ms (0 LLM turn(s))",
+        "[browser-skills] no skill for host='x.com' after 0 turn(s)",
+        "[browser-skills] record gate: honest=True informational=False removal=False unconfirmed_send=False",
+        "[browser-skills] learned 1-step skill for x.com (rev 1, probationary, persisted)",
+        "[browser-skills] learned skill for x.com (future runs replay fast)",
+    ).facts.skills
+    assert (skills.recorded, skills.replays, skills.replays_succeeded) == (1, 2, 1)
+    assert skills.refusals == {"replay_step_failed": 1, "skill_gate": 1, "skill_none": 2, "skill_not_replayed": 1}
+
+
 @pytest.mark.parametrize("end", ["probe", "recovery"])
-@pytest.mark.parametrize("later", ["dryrun", "wall url", "challenge", "no dashboard", "retry", "timed out", "reused"])
+@pytest.mark.parametrize(
+    "later",
+    [
+        "dryrun",
+        "dryrun disabled",
+        "disabled",
+        "fill",
+        "fill elsewhere",
+        "fill message",
+        "wall url",
+        "signed out",
+        "reveal wall",
+        "nothing",
+        "other page",
+        "no payload",
+        "challenge",
+        "died",
+        "not committed",
+        "no dashboard",
+        "ended lost",
+        "refused",
+        "card gone",
+        "dead",
+        "unusable",
+        "silent mount",
+        "retry",
+        "no aux",
+        "router died",
+        "no provider",
+        "timed out",
+        "slow",
+        "outer skip",
+        "report elsewhere",
+        "reused",
+        "other card",
+        "not sent",
+        "withheld",
+        "tier1",
+    ],
+)
 def test_the_window_ends_at_the_next_dispatch_for_every_marker(end: str, later: str, grade: Grade) -> None:
     alone = grade("fill", "died", end).verdict
     assert grade("fill", "died", end, later).verdict == alone
