@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from infra.reference.faults import Fault
 from infra.reference.sites.catalogue import Site, find_site
+from infra.reference.sites.natures import NATURES
 
 Evaluate = Callable[[str, str, dict[str, Any]], Awaitable[Mapping[str, Any]]]
 _READ_PAGE = (Path(__file__).parent / "truth.js").read_text()
@@ -23,7 +24,10 @@ _BUCKETS = {
     None: "product_no_composer",
 }
 _CLAIMS = {"filled": "filled", "sent": "sent"}
+# A page under load may miss a leash; what is true of it does not change for that.
+_TRIES = 3
 # What was claimed must be there for these to matter.
+_CLAIMED = frozenset({"product_unverified_fill", "product_unconfirmed", "product_wrong_surface"})
 _OF_CLAIMS = frozenset({"audit_blind", "claims_sent"})
 
 
@@ -87,7 +91,17 @@ def judge(run: Run, site: Site | None, page: Page | None) -> Ruling:
         return Ruling(bucket="not_measurable", why=site.truth.not_measurable, evidence="PROVEN")
     if fault and fault.bucket and (fault.name not in _OF_CLAIMS or run.end in _CLAIMS):
         return Ruling(bucket=fault.bucket, why=fault.sentence)
-    return _judge_product(run, site, page)
+    nature = _judge_nature(run, site, fault) if fault and fault.place == "page" else None
+    return nature or _judge_product(run, site, page)
+
+
+def _judge_nature(run: Run, site: Site, fault: Fault) -> Ruling | None:
+    """What the page's nature makes true; None where the run itself must say it."""
+    expected = NATURES[fault.name].expect(site.name)
+    claimed = run.end in _CLAIMS
+    if expected.bucket == "ok" or claimed is not (expected.bucket in _CLAIMED):
+        return None
+    return Ruling(bucket=expected.bucket, why=expected.why, evidence=expected.evidence)
 
 
 def _judge_product(run: Run, site: Site, page: Page | None) -> Ruling:
@@ -101,8 +115,12 @@ def _judge_product(run: Run, site: Site, page: Page | None) -> Ruling:
 
 def foretell(fault: Fault, site: Site | None) -> Ruling:
     """What is true if the fault happens and nobody is left to say so."""
+    why = f"written ahead: {fault.sentence}"
+    if fault.place == "page" and site:
+        expected = NATURES[fault.name].expect(site.name)
+        return Ruling(bucket=expected.bucket, why=why, evidence=expected.evidence)
     bucket = fault.bucket or (site.truth.bucket if site else None)
-    return Ruling(bucket=bucket, why=f"written ahead: {fault.sentence}")
+    return Ruling(bucket=bucket, why=why, evidence="PROVEN" if bucket == "not_measurable" else None)
 
 
 def _judge_claim(site: Site, page: Page | None) -> str:
@@ -155,12 +173,13 @@ class TruthBook:
             return None
         editor = site.truth.editor if site else None
         call = f"{_READ_PAGE}({json.dumps(run.payload or '')}, {json.dumps(editor)})"
-        reply = await self._evaluate("evaluate", run.card, {"expression": call})
-        try:
-            found = json.loads(str(reply.get("text")))
-        except ValueError:
-            return None
-        return Page(**found)
+        for _ in range(_TRIES):
+            reply = await self._evaluate("evaluate", run.card, {"expression": call})
+            try:
+                return Page(**json.loads(str(reply.get("text"))))
+            except ValueError:
+                continue
+        return None
 
     def _append(
         self,

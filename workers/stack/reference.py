@@ -20,7 +20,7 @@ from workers.boxfile import BoxFile
 from workers.client.errors import ProductError
 from workers.client.product import ProductAddress, ProductClient
 from workers.preflight import probe_renderer
-from workers.processes import ProcessBook, find_survivors, kill_group
+from workers.processes import ProcessBook, Recorded, find_survivors, kill_group
 from workers.stack.driver import facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
 from workers.stack.parts import Part, PartsTable
@@ -77,13 +77,29 @@ class ReferenceDriver:
         return self._table.describe()
 
     def heal(self, reason: str) -> str | None:
-        """The part's group is killed, which hangs and would not hear a signal; supervisord starts it anew at once."""
+        """The part's group is killed, which hangs and would not hear a signal; supervisord starts it anew at once.
+
+        A part that is coming up is left to it: under load that takes longer than the patience of whoever asks, and
+        a part that is killed again and again never comes up.
+        """
         part = _PART_BEHIND.get(reason)
         process = self._book.last(part) if part else None
-        if process is None or not process.is_alive():
+        if part is None or process is None or not process.is_alive():
+            return None
+        if not self._has_come_up(part, process) and time.time() - process.started_s < BOOT_TIMEOUT_S:
             return None
         kill_group(process.pid)
         return part
+
+    def _has_come_up(self, part: str, process: Recorded) -> bool:
+        """Whether this very process has served; one that hangs since then still holds its port."""
+        if part != "renderer":
+            return _is_listened_on(getattr(self._box.ports, part))
+        try:
+            # a renderer makes it anew when it is ready, and its predecessor's is older
+            return self._ready_file.stat().st_mtime >= process.started_s
+        except FileNotFoundError:
+            return False
 
     def stop(self) -> None:
         """Nothing of the stack is left: its processes are gone and its ports are free."""

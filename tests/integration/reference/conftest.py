@@ -141,10 +141,10 @@ StartDouble = Callable[..., Double]
 def start_double(
     free_port: Callable[[], int], router_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartDouble]:
-    """Start a backend: start_double(data_root=…, router_url=…); all are ended at the end."""
+    """Start a backend: start_double(data_root=…, router_url=…, NAME="value"); all are ended at the end."""
     started: list[Double] = []
 
-    def start(data_root: Path | None = None, router_url: str = router_url) -> Double:
+    def start(data_root: Path | None = None, router_url: str = router_url, **environment: str) -> Double:
         folder = tmp_path_factory.mktemp("double")
         port, root = free_port(), data_root or folder / "data"
         process = Process(
@@ -154,6 +154,7 @@ def start_double(
             OPENSWARM_DATA_ROOT=str(root),
             OSW_SENDSCRIPT_DRYRUN="1",
             REFERENCE_ROUTER_URL=router_url,
+            **environment,
         )
         base = f"http://127.0.0.1:{port}"
         _wait_for(f"{base}/api/health/check", process)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from broker.errors import UsageError
 from infra.embedded.boxes import index_of_box, name_box
+from infra.embedded.commands import read_conditions
 from infra.embedded.lifetime import BLIND_FOR_S, Use, may_stop, rest_s
-from infra.embedded.orders import Orders
+from infra.embedded.orders import Conditions, Orders, read_orders, write_orders
 from infra.embedded.programs import stopping_order
 
 
@@ -54,3 +58,35 @@ def test_the_dispatcher_stops_first_and_the_servers_last() -> None:
     parts = ["postgres", "valkey", "dispatcher", "grader", "flower", "box-a", "box-b"]
     order = [["dispatcher"], ["box-a", "box-b"], ["grader"], ["flower"], ["postgres"], ["valkey"]]
     assert stopping_order(parts) == order
+
+
+def test_a_farm_whose_boxes_meet_other_faults_is_refused_with_the_way_out() -> None:
+    faulty = Conditions(faults="all", seed=1, leash_scale=0.1)
+    running = Orders().joined(Orders(boxes=2, full=True, conditions=faulty))
+    assert running.conditions == faulty
+    assert running.joined(Orders(full=True)).conditions == faulty, "who asks for no box asks for no conditions"
+    assert running.joined(Orders(boxes=3, full=True, conditions=faulty)).boxes == 3
+    with pytest.raises(
+        UsageError, match=r"work with faults all \(seed 1\), leashes x 0.1, .* asks for no faults"
+    ) as caught:
+        running.joined(Orders(boxes=1, full=True, conditions=Conditions()))
+    assert "bv3-farm down" in str(caught.value.hint)
+
+
+def test_orders_come_back_from_their_file_with_their_conditions(tmp_path: Path) -> None:
+    orders = Orders(boxes=2, full=True, number=3, conditions=Conditions(faults="no_router", seed=9, leash_scale=0.5))
+    write_orders(tmp_path / "orders.json", orders)
+    assert read_orders(tmp_path / "orders.json") == orders
+    write_orders(tmp_path / "orders.json", Orders())
+    assert read_orders(tmp_path / "orders.json").conditions is None
+
+
+def test_conditions_are_read_from_the_environment_and_a_bad_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BV3_REFERENCE_FAULTS", "all")
+    monkeypatch.setenv("BV3_REFERENCE_SEED", "7")
+    monkeypatch.setenv("BV3_LEASH_SCALE", "0.1")
+    assert read_conditions() == Conditions(faults="all", seed=7, leash_scale=0.1)
+    monkeypatch.setenv("BV3_REFERENCE_FAULTS", "command_hung")
+    with pytest.raises(UsageError, match="BV3_REFERENCE_FAULTS: no fault is called 'command_hung'") as caught:
+        read_conditions()
+    assert "did you mean command_hang?" in str(caught.value.hint)

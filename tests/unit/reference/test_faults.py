@@ -9,6 +9,7 @@ import pytest
 
 from infra.reference.failure import ReferenceFailure
 from infra.reference.faults import FAULTS, choose, parse
+from infra.reference.sites.natures import NATURES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "faults.md"
 KEYS = [f"probe {number:05} coverage" for number in range(20_000)]
@@ -86,3 +87,7 @@ def test_the_page_of_the_faults_is_the_catalogue() -> None:
         f"{'where something can be written' if fault.needs_composer else 'everywhere'} | {fault.bucket or '-'} |"
         for fault in FAULTS.values()
     ]
+
+
+def test_every_nature_of_a_page_is_a_fault_and_every_fault_of_a_page_a_nature() -> None:
+    assert {fault.name for fault in FAULTS.values() if fault.place == "page"} == set(NATURES)

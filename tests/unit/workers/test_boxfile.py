@@ -75,3 +75,48 @@ def test_missing_file_and_broken_toml_are_usage_errors(tmp_path: Path) -> None:
         load_box(tmp_path / "none.toml")
     with pytest.raises(UsageError, match="line 2"):
         load(tmp_path, 'name = "box-a"\nlane = =\n')
+
+
+REFERENCE = '\n[reference]\nfaults = "renderer_killed:0.05, no_router"\nseed = 7\nleash_scale = 0.1\n'
+
+
+def test_what_the_reference_stack_is_told_is_read_and_named_as_a_record_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "box.toml"
+    path.write_text(TEXT + REFERENCE)
+    told = load_box(path).reference
+    assert (told.told, told.leash_scale) == ("renderer_killed:0.05, no_router seed 7", 0.1)
+    path.write_text(TEXT)
+    assert (load_box(path).reference.told, load_box(path).reference.leash_scale) == ("", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (
+            ("renderer_killed", "renderer_kiled"),
+            18,
+            "no fault is called 'renderer_kiled' hint: did you mean renderer_ki",
+        ),
+        ((":0.05", ":5"), 18, "the share of renderer_killed is '5'"),
+        (("leash_scale = 0.1", "leash_scale = 0"), 20, "reference.leash_scale"),
+        (("leash_scale = 0.1", "leash_scale = 1.5"), 20, "reference.leash_scale"),
+        (("seed = 7", "seed = -7"), 19, "reference.seed"),
+        (("seed = 7", "seeds = 7"), 19, "reference.seeds: unknown key"),
+    ],
+)
+def test_a_mistake_in_what_it_is_told_is_named_with_its_line(
+    tmp_path: Path, change: tuple[str, str], line: int, said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, TEXT + REFERENCE.replace(*change))
+    assert f"box.toml:{line}: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_stack_that_is_no_stand_in_refuses_faults_and_scaled_leashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.boxfile.INJECTABLE", frozenset())
+    load(tmp_path, TEXT)
+    with pytest.raises(UsageError, match="faults and scaled leashes are for the stack reference"):
+        load(tmp_path, TEXT + REFERENCE)

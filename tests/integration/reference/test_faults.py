@@ -1,0 +1,255 @@
+"""Each fault for real: what it leaves in the log, in the processes, in the metrics, and in the truth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+
+PROMPT = 'Go to https://www.linkedin.com/feed/ and create a post with exactly this text: "probe {name} alpha"'
+SCALE = "0.05"
+Frame = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """One run that met a fault: what there was to see when it had ended."""
+
+    double: Any
+    renderer: Any
+    session: str
+    frames: list[Frame]
+    took_s: float
+
+    @property
+    def log(self) -> str:
+        return str(self.double.process.output)
+
+    @property
+    def truth(self) -> Frame:
+        """The row that counts: the session's last."""
+        rows: list[Frame] = self.double.rows("truth.jsonl")
+        return [row for row in rows if row["session_id"] == self.session][-1]
+
+    @property
+    def told(self) -> tuple[Any, ...]:
+        return tuple(self.truth[key] for key in ("fault", "bucket", "claim"))
+
+
+@pytest.fixture
+def meet(start_double: Callable[..., Any], render: Callable[..., Any]) -> Iterator[Callable[..., Met]]:
+    """Run once on a double with this fault alone, before a renderer without a browser: meet("no_router")."""
+
+    def run(name: str) -> Met:
+        double = start_double(REFERENCE_FAULTS=name, REFERENCE_SEED="3", REFERENCE_LEASH_SCALE=SCALE)
+        with render(double) as renderer:
+            started = time.monotonic()
+            session, frames = double.run(PROMPT.format(name=name))
+            took_s = time.monotonic() - started
+            met = Met(double=double, renderer=renderer, session=session, frames=frames, took_s=took_s)
+            meetings.append(met)
+            return met
+
+    meetings: list[Met] = []
+    yield run
+    for met in meetings:
+        met.double.process.kill()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_router", "classifier unavailable, normal path: No AI provider configured for auxiliary LLM call."),
+        ("no_provider", "classifier unavailable, normal path: No AI provider connected for auxiliary LLM call."),
+        ("rate_limited", "'type': 'rate_limit_error'"),
+        ("provider_overloaded", "'type': 'overloaded_error'"),
+    ],
+)
+def test_without_a_model_the_session_ends_in_the_error_that_names_it(
+    meet: Callable[..., Met], name: str, said: str
+) -> None:
+    met = meet(name)
+    assert said in met.log
+    assert "direct dispatch" not in met.log
+    assert met.frames[-1]["data"]["status"] == "error"
+    assert met.told == (name, "infra_router", "none")
+    assert met.log.count("[MCP-DEBUG] SystemMessage: {'subtype': 'api_retry'") == (10 if "overload" in name else 0)
+
+
+def test_a_command_that_hangs_is_never_heard_and_the_recovery_works(meet: Callable[..., Met]) -> None:
+    met = meet("command_hang")
+    assert "fill errored (Browser command timed out); handing to model untouched" in met.log
+    fills = [frame for frame in met.renderer.named("browser:command") if frame["action"] == "click_index"]
+    assert len({frame["request_id"] for frame in fills}) == 1, "the recovery's alone"
+    assert "done: path=act+recovery" in met.log
+    assert met.told == ("command_hang", "product_command_timeout", "none")
+
+
+def test_reads_that_hang_leave_everybody_else_s_commands_alone(meet: Callable[..., Met]) -> None:
+    met = meet("reads_hang")
+    heard = {frame["action"] for frame in met.renderer.named("browser:command")}
+    assert heard.isdisjoint({"list_interactives", "get_text"})
+    assert met.log.count("[browser-slow] BrowserListInteractives took 7") >= 2, "750 ms, the scaled leash"
+    assert "perceives dead after prestage" in met.log
+    assert met.told == ("reads_hang", "product_command_timeout", "none")
+
+
+def test_a_card_that_stands_there_is_reused_and_not_moved(meet: Callable[..., Met]) -> None:
+    met = meet("card_reused")
+    [planted] = met.renderer.named("dashboard:browser_card_added")
+    assert planted["browser_card"]["url"] == "https://www.linkedin.com/"
+    assert f"reusing same-host card {planted['browser_card']['browser_id']} instead" in met.log
+    assert "new card" not in met.log
+    assert met.told == ("card_reused", "infra_harness", "filled")
+
+
+def test_a_foreign_session_logs_between_the_run_s_own_lines(meet: Callable[..., Met]) -> None:
+    met = meet("foreign_session")
+    sessions = [line.split("session ")[1][:32] for line in met.double.lines if "direct dispatch for session" in line]
+    assert sessions[0] == met.session
+    assert len(set(sessions)) == 2
+    assert met.told == ("foreign_session", "infra_harness", "filled")
+
+
+def test_leaked_rows_are_larger_and_the_truth_names_the_first_child_s(meet: Callable[..., Met]) -> None:
+    met = meet("metrics_leak")
+    children = met.double.client.get(f"/api/agents/sessions/{met.session}/browser-agents").json()["sessions"]
+    first = next(child["id"] for child in sorted(children, key=lambda one: one["created_at"]))
+    totals = {row["session_id"]: row["total_ms"] for row in met.double.rows("browser_metrics/tasks.jsonl")}
+    assert len(totals) > len(children)
+    assert met.truth["total_ms"] == totals[first]
+    assert max(totals.values()) > totals[first]
+    assert met.truth["fault"] == "metrics_leak"
+
+
+def test_a_stale_skill_is_not_replayed_and_says_so(meet: Callable[..., Met]) -> None:
+    met = meet("stale_skill")
+    assert "[browser-skills] skill on www.linkedin.com not replayed: step 1 looks irreversible" in met.log
+    assert "hint attached at dispatch: host=www.linkedin.com" in met.log
+    assert met.truth["fault"] == "stale_skill"
+
+
+def test_a_blind_card_lives_and_answers_nobody_s_script(meet: Callable[..., Met]) -> None:
+    met = meet("audit_blind")
+    [added] = met.renderer.named("dashboard:browser_card_added")
+    command = {"browser_id": added["browser_card"]["browser_id"], "params": {"expression": "6 * 7"}}
+    for action in ("evaluate", "list_interactives"):
+        reply = met.double.client.post("/api/browser/command", json={**command, "action": action}).json()
+        assert reply == {"error": "Execution context was destroyed"}
+    assert "DRYRUN: WOULD send" in met.log
+    assert met.told == ("audit_blind", "product_unconfirmed", "filled")
+
+
+def test_a_fill_that_is_not_claimed_stands_in_the_page_and_is_claimed_by_the_recovery(
+    meet: Callable[..., Met],
+) -> None:
+    met = meet("no_claim")
+    before, _, after = met.log.partition("one recovery dispatch")
+    assert "fill errored (the element was detached while it was filled)" in before
+    assert "DRYRUN: WOULD send" not in before
+    assert "DRYRUN: WOULD send" in after
+    [page] = met.renderer.pages.values()
+    assert page.typed == "probe no_claim alpha"
+    assert met.told == ("no_claim", "product_fill_died", "none")
+
+
+def test_a_send_is_claimed_in_the_log_in_the_reply_s_trace_and_by_the_child(meet: Callable[..., Met]) -> None:
+    met = meet("claims_sent")
+    assert "[browser-sendscript] done sent_receipt=True delivered=None in " in met.log
+    assert "completion gate caught a ghost" not in met.log
+    contents = [frame["data"]["message"]["content"] for frame in met.frames if frame["event"] == "agent:message"]
+    [result] = [content for content in contents if isinstance(content, dict) and "browser_trace" in content]
+    assert result["browser_trace"]["receipt"]
+    assert met.told == ("claims_sent", "product_false_success", "sent")
+
+
+def test_a_backend_that_kills_itself_has_told_the_truth_before(
+    start_double: Callable[..., Any], render: Callable[..., Any]
+) -> None:
+    double = start_double(REFERENCE_FAULTS="backend_restarted", REFERENCE_LEASH_SCALE=SCALE)
+    session = double.launch(name="test")
+    with render(double):
+        prompt = PROMPT.format(name="restart")
+        double.client.post(f"/api/agents/sessions/{session}/message", json={"prompt": prompt})
+        assert double.process.popen.wait(20) == -9
+    assert "fill target" in double.process.output
+    [row] = double.rows("truth.jsonl")
+    assert (row["session_id"], row["fault"], row["bucket"], row["total_ms"]) == (
+        session,
+        "backend_restarted",
+        "infra_backend",
+        None,
+    )
+
+
+def test_a_peer_that_is_our_own_is_never_signalled_and_the_run_goes_on_in_peace(meet: Callable[..., Met]) -> None:
+    # The renderer of this test is a thread of the test: whoever killed it would end the test.
+    met = meet("renderer_killed")
+    assert met.told == (None, "product_wrong_surface", "filled"), "the fake page holds the text elsewhere"
+    assert (met.truth["chosen"], met.truth["failed"][:8]) == ("renderer_killed", "process ")
+
+
+def test_behind_a_wall_a_fault_of_writing_leaves_the_run_in_peace(
+    start_double: Callable[..., Any], render: Callable[..., Any]
+) -> None:
+    double = start_double(REFERENCE_FAULTS="command_hang", REFERENCE_LEASH_SCALE=SCALE)
+    with render(double):
+        session, _ = double.run('Go to https://mail.google.com/ and write an email: "probe wall alpha"')
+    [row] = [row for row in double.rows("truth.jsonl") if row["session_id"] == session]
+    assert (row["fault"], row["chosen"], row["bucket"], row["evidence"]) == (None, None, "not_measurable", "PROVEN")
+
+
+@pytest.fixture
+def wreck(
+    start_double: Callable[..., Any], start_renderer: Callable[..., Any], sites: Any
+) -> Iterator[Callable[..., Met]]:
+    """Run once with a browser: wreck("engine_killed"). What is left of the renderer is ended at the end."""
+    started: list[Any] = []
+
+    def run(name: str) -> Met:
+        sites_url = f"http://127.0.0.1:{sites.http_port}"
+        double = start_double(REFERENCE_FAULTS=name, REFERENCE_LEASH_SCALE=SCALE, REFERENCE_SITES_URL=sites_url)
+        renderer = start_renderer(double, sites)
+        started.append(renderer)
+        begun = time.monotonic()
+        session, frames = double.run(PROMPT.format(name=name))
+        took_s = time.monotonic() - begun
+        return Met(double=double, renderer=renderer, session=session, frames=frames, took_s=took_s)
+
+    yield run
+    for renderer in started:
+        renderer.kill()
+
+
+def test_a_killed_renderer_is_gone_with_its_browser(wreck: Callable[..., Met]) -> None:
+    met = wreck("renderer_killed")
+    assert met.renderer.popen.wait(20) == -9
+    assert "+no-dashboard" in met.log
+    assert met.told == ("renderer_killed", "infra_no_renderer", "none")
+
+
+def test_a_stopped_renderer_keeps_its_socket_and_answers_nothing(wreck: Callable[..., Met]) -> None:
+    met = wreck("renderer_stopped")
+    assert psutil.Process(met.renderer.popen.pid).status() == psutil.STATUS_STOPPED
+    probe = {"action": "evaluate", "browser_id": "browser-any", "params": {"expression": "1"}}
+    assert met.double.client.post("/api/browser/command", json=probe).json() == {"error": "Browser command timed out"}
+    assert met.told == ("renderer_stopped", "infra_no_renderer", "none")
+    # 181 s of the product's own leashes, at a twentieth
+    assert met.took_s < 15
+
+
+def test_a_renderer_whose_browser_is_killed_ends_by_itself(wreck: Callable[..., Met]) -> None:
+    met = wreck("engine_killed")
+    assert met.renderer.popen.wait(20) == 1
+    assert met.told == ("engine_killed", "infra_no_renderer", "none")
+
+
+def test_the_nature_of_a_page_is_told_before_the_run_and_taken_back_after_it(wreck: Callable[..., Met]) -> None:
+    met = wreck("page_login_redirect")
+    assert met.told == ("page_login_redirect", "not_measurable", "none")
+    assert met.truth["evidence"] == "PROVEN"
+    assert "login/auth wall" in met.log
