@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.types import Bucket, Claim, Evidence, Family, Seen
 from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings
-from grader.criteria.claims import SkillTally, count_skills
+from grader.criteria.cells import Counts, Group, SkillTally
 from grader.facts import AttemptRow
 from grader.marker_check import MarkerCheck
 
@@ -114,44 +114,45 @@ def build_scorecard(
     """
     ordered = sorted(rows, key=lambda row: (row.trial, row.site, row.arm, row.attempt_no, row.attempt_id))
     sample = Sample(sweep=sweep, rows=ordered)
+    groups = sample.groups
     return Scorecard(
         sweep=sweep,
         grader_versions=tuple(sorted({row.grader_version for row in ordered})),
-        boxes=_distinct(row.box for row in ordered),
-        renderers=_distinct(row.facts.renderer for row in ordered),
-        lanes=_distinct(row.facts.lane for row in ordered),
-        product_revisions=_distinct(row.facts.product_revision for row in ordered),
-        faults=_distinct(row.facts.faults for row in ordered),
-        leash_scales=tuple(sorted({row.facts.leash_scale for row in ordered})),
-        tally=count(ordered),
-        first_attempts=count([row for row in ordered if row.attempt_no == 1]),
-        retries=count([row for row in ordered if row.attempt_no > 1]),
+        boxes=_distinct(group.box for group in groups),
+        renderers=_distinct(one.renderer for one in sample.conditions),
+        lanes=_distinct(one.lane for one in sample.conditions),
+        product_revisions=_distinct(one.product_revision for one in sample.conditions),
+        faults=_distinct(one.faults for one in sample.conditions),
+        leash_scales=tuple(sorted({one.leash_scale for one in sample.conditions})),
+        tally=_tally(groups),
+        first_attempts=_tally({group: times for group, times in groups.items() if group.is_first}),
+        retries=_tally({group: times for group, times in groups.items() if not group.is_first}),
         criteria=judge_criteria(sample, baseline=baseline, known=known),
         exclusions=_exclusions(ordered),
-        misses=tuple(_miss(row) for row in ordered if row.bucket.family is Family.PRODUCT),
-        spoilt=tuple(_miss(row) for row in ordered if row.bucket.family is Family.INFRA),
-        claim_by_page=_claim_by_page(ordered),
-        skills=count_skills(ordered),
-        by_site=_break_down(ordered, lambda row: row.site),
-        by_shape=_break_down(ordered, lambda row: row.editor_shape),
+        misses=_misses(ordered, Family.PRODUCT),
+        spoilt=_misses(ordered, Family.INFRA),
+        claim_by_page=_claim_by_page(groups),
+        skills=sample.skills,
+        by_site=_break_down(groups, lambda group: group.site),
+        by_shape=_break_down(groups, lambda group: group.editor_shape),
         # imported attempts have none
-        by_box=_break_down([row for row in ordered if row.box], lambda row: row.box),
+        by_box=_break_down({group: times for group, times in groups.items() if group.box}, lambda group: group.box),
         markers=markers,
     )
 
 
-def count(rows: Sequence[AttemptRow]) -> Tally:
+def _tally(groups: Counts) -> Tally:
     """These attempts by family, with their reach."""
     families: Counter[Family] = Counter()
-    for bucket, times in Counter(row.bucket for row in rows).items():
-        families[bucket.family] += times
+    for group, times in groups.items():
+        families[group.bucket.family] += times
     return Tally(
-        attempts=len(rows),
+        attempts=sum(groups.values()),
         ok=families[Family.OK],
         product=families[Family.PRODUCT],
         infra=families[Family.INFRA],
         not_measurable=families[Family.NOT_MEASURABLE],
-        reach=reach_readings(rows),
+        reach=reach_readings(groups),
     )
 
 
@@ -176,35 +177,44 @@ def _exclusions(rows: Sequence[AttemptRow]) -> tuple[Exclusion, ...]:
     )
 
 
-def _miss(row: AttemptRow) -> Miss:
-    return Miss(
-        run=row.name,
-        attempt=row.attempt_id,
-        attempt_no=row.attempt_no,
-        bucket=row.bucket,
-        rule=row.rule,
-        detail=row.detail,
+def _misses(rows: Sequence[AttemptRow], family: Family) -> tuple[Miss, ...]:
+    buckets = {bucket for bucket in Bucket if bucket.family is family}
+    return tuple(
+        Miss(
+            run=row.name,
+            attempt=row.attempt_id,
+            attempt_no=row.attempt_no,
+            bucket=row.bucket,
+            rule=row.rule,
+            detail=row.detail,
+        )
+        for row in rows
+        if row.bucket in buckets
     )
 
 
-def _claim_by_page(rows: Sequence[AttemptRow]) -> tuple[ClaimByPage, ...]:
-    # what an imported row claimed is not known
-    counts = Counter((row.facts.claim, row.facts.page) for row in rows if "claim" not in row.facts.unknown)
+def _claim_by_page(groups: Counts) -> tuple[ClaimByPage, ...]:
+    counts: Counter[tuple[Claim, Seen]] = Counter()
+    for group, times in groups.items():
+        # what an imported row claimed is not known
+        counts[group.claim, group.page] += times * group.is_claim_known
     return tuple(ClaimByPage(claim=claim, page=page, attempts=counts[claim, page]) for claim in Claim for page in Seen)
 
 
-def _break_down(rows: Sequence[AttemptRow], key: Callable[[AttemptRow], str]) -> tuple[Breakdown, ...]:
-    groups: dict[str, list[AttemptRow]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
+def _break_down(groups: Counts, key: Callable[[Group], str]) -> tuple[Breakdown, ...]:
+    parts: dict[str, dict[Group, int]] = {}
+    for group, times in groups.items():
+        parts.setdefault(key(group), {})[group] = times
     return tuple(
-        Breakdown(
-            key=name,
-            tally=count(members),
-            buckets=dict(sorted(Counter(row.bucket.value for row in members).items())),
-        )
-        for name, members in sorted(groups.items())
+        Breakdown(key=name, tally=_tally(part), buckets=_by_bucket(part)) for name, part in sorted(parts.items())
     )
+
+
+def _by_bucket(groups: Counts) -> dict[str, int]:
+    buckets: Counter[str] = Counter()
+    for group, times in groups.items():
+        buckets[group.bucket.value] += times
+    return dict(sorted(buckets.items()))
 
 
 def to_json(card: Scorecard) -> dict[str, Any]:

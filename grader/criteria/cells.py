@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import Any, NamedTuple
 
-from broker.types import Mode
+from broker.types import Bucket, Claim, Evidence, Mode, Seen
 from grader import intervals
 from grader.facts import AttemptRow
 from grader.intervals import Interval
@@ -120,6 +121,51 @@ class Cell:
     compared: tuple[Comparison, ...] = ()
 
 
+class Conditions(NamedTuple):
+    """What must not differ between attempts of one rate; `mode` None: the attempt left no record."""
+
+    mode: Mode | None
+    renderer: str
+    lane: str
+    product_revision: str
+    leash_scale: float
+    faults: str
+
+
+def _group_key(row: AttemptRow) -> tuple[Any, ...]:
+    facts = row.facts
+    judged = row.bucket, facts.evidence, facts.claim, facts.page, "claim" not in facts.unknown
+    return row.site, row.editor_shape, row.box, row.attempt_no == 1, *judged
+
+
+class Group(NamedTuple):
+    """Attempts that every count of a scorecard counts alike."""
+
+    site: str
+    editor_shape: str
+    box: str
+    is_first: bool
+    bucket: Bucket
+    evidence: Evidence | None
+    claim: Claim
+    page: Seen
+    is_claim_known: bool
+
+
+Counts = Mapping[Group, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTally:
+    """What the attempts' logs say of learned skills, summed."""
+
+    recorded: int
+    replays: int
+    replays_succeeded: int
+    # by the name of the marker that says why
+    refusals: dict[str, int]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """A sweep with its graded attempts."""
@@ -140,8 +186,44 @@ class Sample:
     @cached_property
     def trials(self) -> int:
         """Runs of the site that has the fewest."""
-        runs = Counter(site for site, _ in {(row.site, row.run_id) for row in self.rows})
+        # of the attempts of a run, any names its site
+        runs = Counter({row.run_id: row.site for row in self.rows}.values())
         return min((runs[site] for site in self.sweep.sites), default=0)
+
+    @cached_property
+    def conditions(self) -> frozenset[Conditions]:
+        """What the attempts ran under, each combination once."""
+        # through plain tuples: a hundred thousand of them are hashed
+        found = {
+            (facts.mode, facts.renderer, facts.lane, facts.product_revision, facts.leash_scale, facts.faults)
+            for facts in (row.facts for row in self.rows)
+        }
+        return frozenset(map(Conditions._make, found))
+
+    @cached_property
+    def groups(self) -> Counts:
+        """How many attempts each group has: a hundred thousand come down to some dozen, once for all counts."""
+        counts: Counter[tuple[Any, ...]] = Counter()
+        counts.update(map(_group_key, self.rows))
+        return {Group._make(key): times for key, times in counts.items()}
+
+    @cached_property
+    def skills(self) -> SkillTally:
+        """The attempts' skill counts in one."""
+        refusals: Counter[str] = Counter()
+        recorded = replays = succeeded = 0
+        for skills in (row.facts.skills for row in self.rows):
+            recorded += skills.recorded
+            replays += skills.replays
+            succeeded += skills.replays_succeeded
+            if skills.refusals:
+                refusals.update(skills.refusals)
+        return SkillTally(
+            recorded=recorded,
+            replays=replays,
+            replays_succeeded=succeeded,
+            refusals=dict(sorted(refusals.items())),
+        )
 
     @property
     def blocked(self) -> str:

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from broker.types import Bucket, Claim, Family, Mode
-from grader.criteria.cells import Cell, Mark, Rows, Sample
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillTally:
-    """What the attempts' logs say of learned skills, summed."""
-
-    recorded: int
-    replays: int
-    replays_succeeded: int
-    # by the name of the marker that says why
-    refusals: dict[str, int]
+from grader.criteria.cells import Cell, Mark, Sample
 
 
 def judge_verified_writes(_sample: Sample) -> Cell:
@@ -29,10 +17,11 @@ def judge_verified_writes(_sample: Sample) -> Cell:
 
 def judge_false_success(sample: Sample) -> Cell:
     """3: false success claims. One is enough to fail; none in a dry sweep settles nothing."""
-    rows, late = sample.rows, sample.sweep.late_breaches
-    # what the infrastructure spoilt enters no rate
-    claims = late + sum(row.facts.claim is not Claim.NONE and row.bucket.family is not Family.INFRA for row in rows)
-    false = sum(row.bucket is Bucket.PRODUCT_FALSE_SUCCESS for row in rows) + late
+    claims = false = sample.sweep.late_breaches
+    for group, times in sample.groups.items():
+        # what the infrastructure spoilt enters no rate
+        claims += times * (group.claim is not Claim.NONE and group.bucket.family is not Family.INFRA)
+        false += times * (group.bucket is Bucket.PRODUCT_FALSE_SUCCESS)
     cell = Cell(
         number=3,
         name="false success claims",
@@ -51,23 +40,9 @@ def _is_dry(sample: Sample) -> bool:
     return sample.sweep.mode is Mode.DRY
 
 
-def count_skills(rows: Rows) -> SkillTally:
-    """The attempts' skill counts in one."""
-    refusals: Counter[str] = Counter()
-    for row in rows:
-        if row.facts.skills.refusals:
-            refusals.update(row.facts.skills.refusals)
-    return SkillTally(
-        recorded=sum(row.facts.skills.recorded for row in rows),
-        replays=sum(row.facts.skills.replays for row in rows),
-        replays_succeeded=sum(row.facts.skills.replays_succeeded for row in rows),
-        refusals=dict(sorted(refusals.items())),
-    )
-
-
 def judge_fast_path(sample: Sample) -> Cell:
     """9: the learned fast path. A dry log holds no recording, so that it can neither pass nor fail."""
-    skills = count_skills(sample.rows)
+    skills = sample.skills
     refused = ", ".join(f"{name} {times}" for name, times in skills.refusals.items()) or "none"
     replayed = f"replayed {skills.replays} ({skills.replays_succeeded} succeeded)"
     return Cell(

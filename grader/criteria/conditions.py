@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grader.criteria.cells import Cell, Mark, Rows, Sample
+from grader.criteria.cells import Cell, Mark, Sample
 
 _POOLED = ("renderer", "lane", "product_revision", "mode", "leash_scale", "faults")
 # another revision against the baseline is what criterion 6 is for
@@ -13,9 +13,9 @@ SAME_REVISION = _POOLED
 _UNKNOWN = "unknown"
 
 
-def distinct(rows: Rows, name: str) -> tuple[str, ...]:
+def distinct(sample: Sample, name: str) -> tuple[str, ...]:
     """What the attempts that left a record say of their renderer, lane, ...; `unknown` where they say nothing."""
-    found = {getattr(row.facts, name) for row in rows if row.facts.mode is not None}
+    found = {getattr(one, name) for one in sample.conditions if one.mode is not None}
     return tuple(sorted({str(value) or _no_value(name) for value in found}))
 
 
@@ -26,18 +26,18 @@ def _no_value(name: str) -> str:
 def unlike(sample: Sample) -> str:
     """Why these attempts are not one sample; empty: they are."""
     for name in _POOLED:
-        found = distinct(sample.rows, name)
+        found = distinct(sample, name)
         if len(found) > 1:
             return f"not pooled, {_words(name)} differs: {', '.join(found)}"
     return ""
 
 
-def rehearsed(rows: Rows) -> str:
+def rehearsed(sample: Sample) -> str:
     """How the stack was made to misbehave or to wait less than the product does; empty: it was not."""
-    faults = sorted({row.facts.faults for row in rows} - {""})
+    faults = sorted({one.faults for one in sample.conditions} - {""})
     if faults:
         return f"faults injected: {', '.join(faults)}"
-    scales = sorted({row.facts.leash_scale for row in rows} - {1.0})
+    scales = sorted({one.leash_scale for one in sample.conditions} - {1.0})
     if scales:
         return f"the product's waits were scaled by {', '.join(f'{scale:g}' for scale in scales)}"
     return ""
@@ -49,7 +49,7 @@ def incomparable(ours: Sample, theirs: Sample, names: tuple[str, ...]) -> str:
     if problem:
         return f"{theirs.sweep.sweep}: {problem}"
     for name in names:
-        here, there = distinct(ours.rows, name), distinct(theirs.rows, name)
+        here, there = distinct(ours, name), distinct(theirs, name)
         if here != there:
             mine, other = ", ".join(here) or _UNKNOWN, ", ".join(there) or _UNKNOWN
             return f"not compared, {_words(name)} differs: {mine} here, {other} there"
@@ -77,8 +77,8 @@ def withhold(cell: Cell, sample: Sample) -> Cell:
     One false success fails the hard gate whatever it is pooled with, but for those that were asked for.
     """
     is_breach = cell.unit == "count" and cell.mark is Mark.FAIL
-    staged = rehearsed(sample.rows)
-    if staged and cell.mark is not Mark.OPEN and not (is_breach and not any(row.facts.faults for row in sample.rows)):
+    staged = rehearsed(sample)
+    if staged and cell.mark is not Mark.OPEN and not (is_breach and not any(one.faults for one in sample.conditions)):
         cell = replace(cell, mark=Mark.OPEN, proven=None, hint=staged)
     problem = unlike(sample)
     if not problem or is_breach or cell.value is None:

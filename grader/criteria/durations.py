@@ -9,7 +9,7 @@ from broker.types import Bucket, Family, Mode
 from grader import intervals
 from grader.criteria.cells import Cell, Comparison, Sample, settle
 from grader.criteria.conditions import OTHER_REVISION, incomparable, other_sites
-from grader.criteria.shift import LEAVES, compare_buckets, site_times
+from grader.criteria.shift import LEAVES, compare_buckets, timed_sites
 from grader.facts import AttemptRow
 
 _PRESTAGE_TARGET_MS = 3_000
@@ -18,6 +18,7 @@ _PRESTAGE_VALUES = 6
 _FAST_TIERS = frozenset({0, 1})
 _OTHER_TARGET = -0.50
 _SHIFT_TARGET = 0.10
+_INFRA = frozenset(bucket for bucket in Bucket if bucket.family is Family.INFRA)
 _IMPORTED = "imported"
 
 
@@ -40,7 +41,7 @@ def judge_write_time(sample: Sample) -> Cell:
 
 def judge_prestage(sample: Sample) -> Cell:
     """5: prestage of runs whose first dispatch found its composer without a model (tier 0 or 1)."""
-    measured = [row for row in sample.rows if row.bucket.family is not Family.INFRA]
+    measured = [row for row in sample.rows if row.bucket not in _INFRA]
     hits = [row for row in measured if row.facts.timing.tier in _FAST_TIERS]
     times = [row.facts.timing.prestage_ms for row in hits if row.facts.timing.prestage_ms is not None]
     middle, interval = intervals.median(times), intervals.median_interval(times)
@@ -152,7 +153,7 @@ def _destinations(compared: Mapping[str, Comparison]) -> str:
 
 
 def _sites_left_out(sample: Sample, baseline: Sample) -> tuple[str, ...]:
-    ours, theirs = (set(site_times(one.rows, "other")) for one in (sample, baseline))
+    ours, theirs = (timed_sites(one.rows, "other") for one in (sample, baseline))
     left = sorted(ours ^ theirs)
     return (f"left out, without an ok run in one of the two: {', '.join(left)}",) if left else ()
 

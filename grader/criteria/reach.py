@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,8 +12,8 @@ from grader.criteria.cells import (
     KNOWN_SUITE,
     Cell,
     Comparison,
+    Counts,
     Reading,
-    Rows,
     Sample,
     read_rate,
     settle,
@@ -26,18 +25,18 @@ _HOLDOUT_TARGET = 0.80
 _GAP_TARGET = 0.10
 
 
-def reach_readings(rows: Rows) -> tuple[Reading, ...]:
+def reach_readings(groups: Counts) -> tuple[Reading, ...]:
     """Reach, and again with each doubt counted the other way.
 
     Infra and not measurable are outside; UNVERIFIED exclusions are counted once as our misses; fills that
     were claimed where the page could not be read are misses, and are left out once.
     """
     reached = measurable = unverified = unconfirmed = 0
-    # few pairs stand for many attempts
-    for (bucket, evidence), times in Counter((row.bucket, row.facts.evidence) for row in rows).items():
+    for group, times in groups.items():
+        bucket = group.bucket
         reached += times * (bucket is Bucket.OK)
         measurable += times * (bucket.family in {Family.OK, Family.PRODUCT})
-        unverified += times * (evidence is Evidence.UNVERIFIED)
+        unverified += times * (group.evidence is Evidence.UNVERIFIED)
         unconfirmed += times * (bucket is Bucket.PRODUCT_UNCONFIRMED)
     readings = [read_rate("reach", reached, measurable)]
     if unverified:
@@ -64,7 +63,7 @@ def judge_reach(sample: Sample) -> Cell:
     cell = Cell(number=1, name="composer reach, known", target=">=90%", baseline="57%")
     if sample.sweep.suite != KNOWN_SUITE:
         return replace(cell, hint="the known suite: bv3-schedule c7")
-    readings = reach_readings(sample.rows)
+    readings = reach_readings(sample.groups)
     cell = _with_reach(cell, readings)
     if sample.blocked:
         return replace(cell, hint=sample.blocked)
@@ -98,14 +97,14 @@ def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
     cell = Cell(number=8, name="holdout reach, gap", target=">=80%, <=10pt", baseline="untested")
     if sample.sweep.suite != HOLDOUT_SUITE:
         return replace(cell, hint="the frozen holdout: plan c8")
-    readings = reach_readings(sample.rows)
+    readings = reach_readings(sample.groups)
     cell = _with_reach(cell, readings)
     if known is None:
         return replace(cell, hint="its gap needs a sweep of the known suite: --known SWEEP")
     problem = _unfit(known) or incomparable(sample, known, SAME_REVISION)
     if problem:
         return replace(cell, hint=problem)
-    gaps = _gaps(readings, reach_readings(known.rows))
+    gaps = _gaps(readings, reach_readings(known.groups))
     cell = replace(cell, against=known.sweep.sweep, compared=gaps)
     blocked = sample.blocked or (f"{known.sweep.sweep}: {known.blocked}" if known.blocked else "")
     if blocked:

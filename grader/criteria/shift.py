@@ -54,18 +54,33 @@ _MEASURES: Mapping[str, Callable[[AttemptRow], int | None]] = {
 _WITH_INTERVAL = frozenset({"other", "wall minus other"})
 
 
-def site_times(rows: Rows, name: str) -> dict[str, list[int]]:
-    """This bucket's times in ok runs by site, in ascending order."""
-    measure, times = _MEASURES[name], dict[str, list[int]]()
+def _ok_by_site(rows: Rows) -> dict[str, list[AttemptRow]]:
+    sites: dict[str, list[AttemptRow]] = {}
     for row in rows:
-        if row.bucket is Bucket.OK and (value := measure(row)) is not None:
-            times.setdefault(row.site, []).append(value)
-    return {site: sorted(values) for site, values in sorted(times.items())}
+        if row.bucket is Bucket.OK:
+            sites.setdefault(row.site, []).append(row)
+    return dict(sorted(sites.items()))
+
+
+def _times(sites: Mapping[str, Sequence[AttemptRow]], name: str) -> Times:
+    """This bucket's times by site, in ascending order; sites without one are left out."""
+    measure, times = _MEASURES[name], dict[str, list[int]]()
+    for site, rows in sites.items():
+        values = [value for value in map(measure, rows) if value is not None]
+        if values:
+            times[site] = sorted(values)
+    return times
+
+
+def timed_sites(rows: Rows, name: str) -> set[str]:
+    """The sites that have an ok run with this time."""
+    return set(_times(_ok_by_site(rows), name))
 
 
 def compare_buckets(ours: Rows, theirs: Rows) -> dict[str, Comparison]:
     """Every time bucket over the sites that have it in both."""
-    return {name: _compare(name, site_times(ours, name), site_times(theirs, name)) for name in _MEASURES}
+    here, there = _ok_by_site(ours), _ok_by_site(theirs)
+    return {name: _compare(name, _times(here, name), _times(there, name)) for name in _MEASURES}
 
 
 def _compare(name: str, ours: Times, theirs: Times) -> Comparison:

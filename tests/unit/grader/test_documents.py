@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker.types import Bucket
 from grader.criteria import Cell, Comparison, Reading, RetiredSite, SweepFacts
-from grader.criteria.claims import SkillTally
+from grader.criteria.cells import SkillTally
 from grader.criteria.shift import compare_buckets
 from grader.marker_check import CheckState, MarkerCheck
 from grader.marker_page import render_page
