@@ -19,9 +19,11 @@ def judge_false_success(sample: Sample) -> Cell:
     """3: false success claims. One is enough to fail; none in a dry sweep settles nothing."""
     claims = false = sample.sweep.late_breaches
     for group, times in sample.groups.items():
-        # what the infrastructure spoilt enters no rate
-        claims += times * (group.claim is not Claim.NONE and group.bucket.family is not Family.INFRA)
-        false += times * (group.bucket is Bucket.PRODUCT_FALSE_SUCCESS)
+        is_false = group.bucket is Bucket.PRODUCT_FALSE_SUCCESS
+        # what the infrastructure spoilt enters no rate; a false success is a claim by itself
+        has_claimed = group.claim is not Claim.NONE and group.bucket.family is not Family.INFRA
+        claims += times * (has_claimed or is_false)
+        false += times * is_false
     cell = Cell(
         number=3,
         name="false success claims",
