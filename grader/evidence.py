@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from broker.types import Claim, MetricsRow, Mode, PageRead, Probe, RunRecord, SiteTask
+from grader.lazy import lazy
 from grader.markers import Catalogue, Hit, Scan, load_catalogue, unquote
 from grader.page import PageView, view_pages
 from grader.surface import Surface, is_message_box, is_same_page, is_sign_in, judge_url
@@ -88,12 +88,12 @@ class Case:
     scan: Scan
     catalogue: Catalogue
 
-    @cached_property
+    @lazy
     def next_dispatch(self) -> Hit | None:
         """The line that ends the window, if any."""
         return next(iter(self.scan.find(*NEXT_DISPATCH)), None)
 
-    @cached_property
+    @lazy
     def recovery(self) -> Hit | None:
         """The first recovery dispatch; unlike the probe it may move the page on."""
         return next(iter(self.scan.find("recovery_dispatch")), None)
@@ -104,14 +104,16 @@ class Case:
 
     def _within(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         end = self.next_dispatch
-        return hits if end is None else tuple(hit for hit in hits if hit.start < end.start)
+        if end is None or not hits or hits[-1].start < end.start:
+            return hits
+        return tuple([hit for hit in hits if hit.start < end.start])
 
-    @cached_property
+    @lazy
     def outcome(self) -> Hit | None:
         """What the last try to fill came to."""
         return _last(self.window(*_OUTCOMES))
 
-    @cached_property
+    @lazy
     def sent(self) -> tuple[Hit, ...]:
         """Receipts, wherever they stand: a post that went out is not undone by a later dispatch."""
         return tuple(hit for hit in self.scan.find(*_SENT) if _says_sent(hit))
@@ -121,7 +123,7 @@ class Case:
         """The receipt that the reply's own trace holds; empty: none."""
         return self.record.parent.receipt if self.record.parent else ""
 
-    @cached_property
+    @lazy
     def claim(self) -> Claim:
         """What the product says it did; never its session's status.
 
@@ -133,13 +135,13 @@ class Case:
         filled = self.outcome is not None and self.outcome.marker == "dryrun_filled"
         return Claim.FILLED if filled else Claim.NONE
 
-    @cached_property
+    @lazy
     def fill(self) -> FillTarget | None:
         """Where the product says it filled."""
         hit = _last(self.window("fill_target"))
         return None if hit is None else FillTarget(name=unquote(hit.text("name")), url=hit.text("url"), hit=hit)
 
-    @cached_property
+    @lazy
     def submit(self) -> bool | None:
         """Whether the control that would have sent the fill was found and could be pressed; None: not said."""
         if self.outcome is not None and self.outcome.marker == "dryrun_filled":
@@ -148,12 +150,12 @@ class Case:
             return False
         return None
 
-    @cached_property
+    @lazy
     def page(self) -> PageView:
         """What bv3 read."""
         return view_pages(self.record)
 
-    @cached_property
+    @lazy
     def page_moved_on(self) -> bool:
         """Whether a recovery had run before the page was read, so that absence says little of the trial."""
         return self.recovery is not None and self.page.after_dispatch != 1
@@ -179,19 +181,19 @@ class Case:
             is_sign_in(stood, self.task) and is_sign_in(read.url, self.task)
         )
 
-    @cached_property
+    @lazy
     def _stood_at(self) -> Hit | None:
         """The line of the first dispatch that says last where it stood."""
         return next((hits[-1] for name in _STOOD_AT if (hits := self.window(name))), None)
 
-    @cached_property
+    @lazy
     def claimed_surface(self) -> Surface:
         """The surface by the product's own word."""
         if self.fill is None:
             return Surface.UNKNOWN
         return judge_url(self.fill.url, self.task, truncated=len(self.fill.url) >= _FILL_URL_LENGTH)
 
-    @cached_property
+    @lazy
     def surface(self) -> Surface:
         """Wrong when either side's is wrong; else by bv3's own reading, or the product's word when it has none."""
         own = judge_url(self.page.url, self.task)
@@ -199,13 +201,13 @@ class Case:
             return Surface.WRONG
         return self.claimed_surface if own is Surface.UNKNOWN else own
 
-    @cached_property
+    @lazy
     def is_message_box(self) -> bool:
         """Whether the filled box is a private-message box on a public task; bv3's own reading of its name first."""
         label = self.page.label or (self.fill.name if self.fill else "")
         return is_message_box(label, self.task)
 
-    @cached_property
+    @lazy
     def errors(self) -> tuple[tuple[Hit, frozenset[str]], ...]:
         """Lines of the window that carry an error, with the reply markers found in it."""
         return tuple((hit, self.catalogue.replies_in(hit.text("error"))) for hit in self.window(*_CARRIES_ERROR))
@@ -214,7 +216,7 @@ class Case:
         """Lines of the window whose error holds one of these replies."""
         return tuple(hit for hit, found in self.errors if found.intersection(replies))
 
-    @cached_property
+    @lazy
     def unanswered(self) -> tuple[Hit, ...]:
         """Commands of the first dispatch that took their whole leash, before anything came of it.
 
@@ -229,7 +231,7 @@ class Case:
         end = len(self.log) if self.outcome is None else self.outcome.start
         return tuple(hit for hit in lines if hit.start < end)
 
-    @cached_property
+    @lazy
     def dead(self) -> tuple[Hit, ...]:
         """Lines by which the first dispatch gave its card up."""
         return self.window("perceives_dead", "card_unusable")
@@ -245,18 +247,18 @@ class Case:
             return ()
         return lines
 
-    @cached_property
+    @lazy
     def failed_probe(self) -> Probe | None:
         """The first of bv3's own probes that was not answered."""
         probes = (self.record.probe_before, self.record.probe_after)
         return next((probe for probe in probes if probe is not None and not probe.answered), None)
 
-    @cached_property
+    @lazy
     def named_parent(self) -> str | None:
         """The first parent session that the slice itself names."""
         return next((hit.text("sid") for hit in self.scan.find(*_NAMES_PARENT)), None)
 
-    @cached_property
+    @lazy
     def foreign_lines(self) -> tuple[Hit, ...]:
         """Lines of a session that is not this run's: another parent, or a child this parent does not have."""
         parent = self.record.parent
@@ -265,14 +267,14 @@ class Case:
         others = self.scan.find_naming_none(children, *_NAMES_CHILD) if children else ()
         return (*parents, *others)
 
-    @cached_property
+    @lazy
     def foreign_card_lines(self) -> tuple[Hit, ...]:
         """Lines of the window about a card that this run's session did not spawn."""
         own = [_id(card) for card in self.record.cards]
         own += [_id(hit.text("card")) for hit in self.window("new_card")]
         return self._within(self.scan.find_naming_none(own, *_NAMES_CARD)) if own else ()
 
-    @cached_property
+    @lazy
     def is_own_log(self) -> bool:
         """Whether the slice names this run's session, or ends before any session could be named."""
         parent = self.record.parent
@@ -280,7 +282,7 @@ class Case:
             return True
         return bool(self.scan.find("classifier_unavailable"))
 
-    @cached_property
+    @lazy
     def timing(self) -> Timing:
         """The first dispatch's times."""
         done = self.window("prestage_done")

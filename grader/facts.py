@@ -15,6 +15,7 @@ from grader.surface import Surface
 
 _MAX_LINES = 20
 _MAX_LINE_LENGTH = 400
+_GATE_BARS = ("informational", "removal", "unconfirmed")
 _SKILL_REFUSALS = (
     "skill_not_robust",
     "skill_not_deliverable",
@@ -162,8 +163,7 @@ def count_skills(case: Case) -> SkillCounts:
 
 def _is_refusal(gate: Hit) -> bool:
     """Whether the gate let nothing be recorded: it wants an honest end that was not gathered, removed or unsure."""
-    bars = (gate.text("informational"), gate.text("removal"), gate.text("unconfirmed"))
-    return gate.text("honest") != "True" or "True" in bars
+    return gate.text("honest") != "True" or any(gate.text(bar) == "True" for bar in _GATE_BARS)
 
 
 def _refer(case: Case, hit: Hit) -> LineRef:

@@ -12,8 +12,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, cached_property
-from itertools import chain
+from functools import cache
 from typing import Any, NamedTuple
 
 import re2
@@ -72,40 +71,48 @@ class _Pattern(NamedTuple):
     groups: Mapping[str, int]
 
 
-# no slots: they leave no place for what is worked out when it is first asked for
-@dataclass(frozen=True, kw_only=True)
-class Hit:
+class Hit(NamedTuple):
     """One line that a marker matched: bytes `start` to `end` of the slice, without the line's end."""
 
     marker: str
     start: int
     end: int
     # where the message begins, after the logger's prefix
-    _message: int = field(repr=False)
-    _log: bytes = field(repr=False, compare=False)
-    _pattern: _Pattern = field(repr=False, compare=False)
+    message: int
+    log: bytes
+    pattern: _Pattern
 
     @property
     def time(self) -> str:
         """HH:MM:SS as printed, without a date; empty for lines without the logger's prefix."""
-        if self._message == self.start:
+        if self.message == self.start:
             return ""
-        return self._log[self.start : self.start + _TIME_LENGTH].decode("ascii", "replace")
-
-    @cached_property
-    def _match(self) -> Any:
-        return self._pattern.compiled.fullmatch(_read_message(self._log, self._message, self.end))
+        return self.log[self.start : self.start + _TIME_LENGTH].decode("ascii", "replace")
 
     def text(self, name: str) -> str:
         """A captured value; empty when it was not printed."""
-        number = self._pattern.groups.get(name)
-        value: bytes | None = None if number is None else self._match[number]
+        number = self.pattern.groups.get(name)
+        if number is None:
+            return ""
+        value: bytes | None = self.pattern.compiled.fullmatch(_read_message(self.log, self.message, self.end))[number]
         return (value or b"").decode("utf-8", "replace")
 
     def number(self, name: str) -> int | None:
         """A captured whole number, or None when it was not printed or is absurdly long."""
         digits = self.text(name)
         return int(digits) if 0 < len(digits) <= _MAX_DIGITS else None
+
+    def __eq__(self, other: object) -> bool:
+        """The same marker at the same place, whatever else the logs hold."""
+        return isinstance(other, Hit) and self[:4] == other[:4]
+
+    def __hash__(self) -> int:
+        """As equality has it."""
+        return hash(self[:4])
+
+    def __repr__(self) -> str:
+        """Without the log, which it holds whole."""
+        return f"<{self.marker} at {self.start}-{self.end}>"
 
 
 def _read_message(log: bytes, start: int, end: int) -> bytes:
@@ -125,10 +132,12 @@ class Scan:
     def find(self, *names: str) -> tuple[Hit, ...]:
         """All lines that these markers match, in the order of the log."""
         lines = self._lines
-        found = [self._find_one(name) for name in names if name in lines]
-        if len(found) <= 1:
-            return found[0] if found else ()
-        return tuple(sorted(chain.from_iterable(found), key=_start))
+        there = [name for name in names if name in lines]
+        if not there:
+            return ()
+        if len(there) == 1:
+            return self._find_one(there[0])
+        return tuple(sorted([hit for name in there for hit in self._find_one(name)], key=_start))
 
     def find_naming_none(self, own: Collection[bytes], *names: str) -> tuple[Hit, ...]:
         """Lines that these markers match and that hold none of these ids."""
@@ -160,7 +169,7 @@ class Scan:
 
     def _hit(self, name: str, line: Line) -> Hit:
         start, message, end = line
-        return Hit(marker=name, start=start, end=end, _message=message, _log=self._log, _pattern=self._patterns[name])
+        return Hit(name, start, end, message, self._log, self._patterns[name])
 
 
 def _start(hit: Hit) -> int:
@@ -191,9 +200,9 @@ class Catalogue:
         found: dict[str, list[Line]] = {}
         for line in self._heads.find_lines(log):
             start, message, end = line
-            kind = self._logged if message > start else self._raw
-            for number in kind.compiled.Match(_read_message(log, message, end)) or ():
-                name = kind.names[number]
+            compiled, names = self._logged if message > start else self._raw
+            for number in compiled.Match(_read_message(log, message, end)) or ():
+                name = names[number]
                 if name in found:
                     found[name].append(line)
                 else:
