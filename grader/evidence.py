@@ -270,9 +270,14 @@ class Case:
     @lazy
     def foreign_card_lines(self) -> tuple[Hit, ...]:
         """Lines of the window about a card that this run's session did not spawn."""
-        own = [_id(card) for card in self.record.cards]
-        own += [_id(hit.text("card")) for hit in self.window("new_card")]
-        return self._within(self.scan.find_naming_none(own, *_NAMES_CARD)) if own else ()
+        told = [_id(card) for card in self.record.cards]
+        named = self.window("new_card")
+        if not told and not named:
+            return ()
+        lines = self._within(self.scan.find_naming_none(told, *_NAMES_CARD))
+        # what the log itself says was new is read only when the record does not explain all of them
+        own = [_id(hit.text("card")) for hit in named] if lines else []
+        return tuple(line for line in lines if not any(one in line.line for one in own))
 
     @lazy
     def is_own_log(self) -> bool:
@@ -285,21 +290,23 @@ class Case:
     @lazy
     def timing(self) -> Timing:
         """The first dispatch's times."""
-        done = self.window("prestage_done")
-        printed_ms = done[0].number("ms") if done else None
         row = _first_row(self.record)
         if row is None:
-            return Timing(prestage_ms=printed_ms, tier=self._tier())
+            return Timing(prestage_ms=self._printed_prestage_ms(), tier=self._tier())
         return Timing(
             total_ms=row.total_ms,
             llm_ms=row.llm_ms,
             tools_ms=row.tools_ms,
             other_ms=row.other_ms,
-            prestage_ms=printed_ms if row.prestage_ms is None else row.prestage_ms,
+            prestage_ms=self._printed_prestage_ms() if row.prestage_ms is None else row.prestage_ms,
             task_ms=row.task_ms,
             turns=row.turns,
             tier=self._tier(),
         )
+
+    def _printed_prestage_ms(self) -> int | None:
+        done = self.window("prestage_done")
+        return done[0].number("ms") if done else None
 
     def _tier(self) -> int | None:
         if self.window("prestage_tier1"):

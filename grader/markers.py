@@ -89,12 +89,17 @@ class Hit(NamedTuple):
             return ""
         return self.log[self.start : self.start + _TIME_LENGTH].decode("ascii", "replace")
 
+    @property
+    def line(self) -> bytes:
+        """The message as printed, after the logger's prefix and without the line's end."""
+        return _read_message(self.log, self.message, self.end)
+
     def text(self, name: str) -> str:
         """A captured value; empty when it was not printed."""
         number = self.pattern.groups.get(name)
         if number is None:
             return ""
-        value: bytes | None = self.pattern.compiled.fullmatch(_read_message(self.log, self.message, self.end))[number]
+        value: bytes | None = self.pattern.compiled.fullmatch(self.line)[number]
         return (value or b"").decode("utf-8", "replace")
 
     def number(self, name: str) -> int | None:

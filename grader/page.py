@@ -73,8 +73,10 @@ def _payload_seen(read: PageRead) -> Seen:
     return read.payload
 
 
-def _last_of_each_card(reads: Iterable[PageRead]) -> list[PageRead]:
+def _last_of_each_card(reads: list[PageRead]) -> list[PageRead]:
     """Per card the last read that could look: an editor may still revert, a closed card says nothing new."""
+    if len(reads) <= 1:
+        return reads
     last: dict[str, PageRead] = {}
     for read in sorted(reads, key=lambda read: read.offset_ms):
         if read.card not in last or _payload_seen(read) is not Seen.COULD_NOT_LOOK:

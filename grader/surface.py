@@ -137,6 +137,7 @@ def _is_sign_in_host(host: str) -> bool:
     return host.partition(".")[0] in _SIGN_IN_LABELS
 
 
+@lru_cache(maxsize=512)
 def _is_found(pattern: str, text: str) -> bool:
     # of a str RE2's binding would map every offset back to characters
     return _compiled(pattern).search(text.encode()) is not None

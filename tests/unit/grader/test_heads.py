@@ -58,8 +58,9 @@ def test_slices_of_one_piece_over_and_over_cost_linear_time(piece: bytes) -> Non
         best = float("inf")
         for _ in range(3):
             began = time.process_time()
-            list(HEADS.find_lines(log))
+            for _line in HEADS.find_lines(log):
+                pass
             best = min(best, time.process_time() - began)
         return best
 
-    assert seconds(1_000_000) < 0.02 + seconds(100_000) * 30
+    assert seconds(2_000_000) < 0.1 + seconds(200_000) * 30
