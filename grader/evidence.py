@@ -104,9 +104,7 @@ class Case:
 
     def _within(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         end = self.next_dispatch
-        if end is None or not hits or hits[-1].start < end.start:
-            return hits
-        return tuple([hit for hit in hits if hit.start < end.start])
+        return hits if end is None else tuple([hit for hit in hits if hit.start < end.start])
 
     @lazy
     def outcome(self) -> Hit | None:
@@ -270,14 +268,9 @@ class Case:
     @lazy
     def foreign_card_lines(self) -> tuple[Hit, ...]:
         """Lines of the window about a card that this run's session did not spawn."""
-        told = [_id(card) for card in self.record.cards]
-        named = self.window("new_card")
-        if not told and not named:
-            return ()
-        lines = self._within(self.scan.find_naming_none(told, *_NAMES_CARD))
-        # what the log itself says was new is read only when the record does not explain all of them
-        own = [_id(hit.text("card")) for hit in named] if lines else []
-        return tuple(line for line in lines if not any(one in line.line for one in own))
+        own = [_id(card) for card in self.record.cards]
+        own += [_id(hit.text("card")) for hit in self.window("new_card")]
+        return self._within(self.scan.find_naming_none(own, *_NAMES_CARD)) if own else ()
 
     @lazy
     def is_own_log(self) -> bool:

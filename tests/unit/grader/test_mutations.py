@@ -37,7 +37,15 @@ MODULES = (
 )
 # Words and numbers beside a verdict, which no rule asks for.
 NO_PART_OF_A_VERDICT = {
-    "grader.evidence": {"submit", "timing", "_tier", "_first_row", "named_parent", "build_case"},
+    "grader.evidence": {
+        "submit",
+        "timing",
+        "_tier",
+        "_first_row",
+        "_printed_prestage_ms",
+        "named_parent",
+        "build_case",
+    },
     "grader.rules.finding": {"describe_fill", "describe_line", "claim_lines"},
 }
 OTHER_BUCKET = {bucket.name: other.name for bucket, other in zip(Bucket, [*list(Bucket)[1:], Bucket.OK], strict=True)}
@@ -210,7 +218,7 @@ def corpus(
 
 # What changes no verdict when it is broken, and why it stands there all the same.
 SURVIVORS = {
-    "surface.parse_address: without 'not host' in (parts.scheme.lower() not in _WEB or not host)":
+    "surface._parse: without 'not host' in (parts.scheme.lower() not in _WEB or not host)":
         "an empty host is no task's and none for signing in, so that it is wrong either way",
     "surface.is_sign_in: without 'address is None' in (address is None or address == entry or (not is_of_task(url, task)))":
         "what is no address is of no task; the type needs it",
