@@ -20,6 +20,7 @@ from broker.store.sweeps import (
     SweepRow,
     create_sweep,
     find_sweep,
+    let_boxes_go,
     list_sweeps,
     order,
     read_progress,
@@ -96,7 +97,8 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
             refuse_unwritable(wishes.out)
         if sweep.plan == IMPORT_PLAN:
             raise UsageError(f"sweep {sweep.id} was imported: no box can go on with it")
-        if sweep.state == "finished":
+        freed = _let_boxes_go(store, sweep) if sweep.state in {"finished", "cancelled"} else ()
+        if sweep.state == "finished" or (sweep.state == "cancelled" and freed):
             return _close_still(store, sweep, wishes)
         if sweep.state == "cancelled":
             raise UsageError(f"sweep {sweep.id} was cancelled: it can't be resumed", hint=f"plan another: {call('c7')}")
@@ -110,6 +112,15 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
             if detach:
                 return _leave(farm, sweep.id, wishes)
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=known)
+
+
+def _let_boxes_go(store: Farm, sweep: SweepRow) -> tuple[str, ...]:
+    """A false success in a sweep's last run holds its box, and nothing of the sweep is left to go on with."""
+    with store.begin() as connection:
+        freed = let_boxes_go(connection, sweep.id)
+    if freed:
+        _note(f"{', '.join(freed)}: works again, held until now for a false success in {sweep.id}")
+    return freed
 
 
 def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:

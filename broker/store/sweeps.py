@@ -300,7 +300,7 @@ def order(
     if what == "cancel":
         _cancel_unstarted(connection, sweep_id, reason)
     elif what == "resume":
-        connection.execute(sa.text(_LET_GO), {"id": sweep_id})
+        let_boxes_go(connection, sweep_id)
     return find_sweep(connection, sweep_id)
 
 
@@ -310,7 +310,13 @@ _LET_GO = """
         select from attempts a join site_runs r on r.id = a.run_id
         where r.sweep_id = :id and a.box = b.name
             and starts_with(b.hold_reason, 'false success in attempt ' || a.id || ':'))
+    returning b.name
 """
+
+
+def let_boxes_go(connection: sa.Connection, sweep_id: str) -> tuple[str, ...]:
+    """Boxes that were held for a false success of this sweep work again; their names. The sweep may be over."""
+    return tuple(sorted(connection.scalars(sa.text(_LET_GO), {"id": sweep_id})))
 
 
 def _has_open_run(connection: sa.Connection, sweep_id: str) -> bool:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from broker.store import dispatching, grading
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, order
+from broker.store.sweeps import find_sweep, let_boxes_go, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep
 from grader.storing import MAX_TRIES, Progress, grade_pending, keep_record, persist
@@ -127,6 +127,25 @@ def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
         held_ones = connection.scalars(sa.text("select hold_reason from boxes where hold_reason is not null")).all()
     assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "ok", "its box works again"
     assert held_ones == ["by hand", "by hand"], "what is held for another reason stays held"
+
+
+def test_a_box_held_for_a_sweep_that_is_over_is_let_go_and_no_other(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    attempt = start_all["x"]
+    _keep(engine, attempt, send(attempt, log_of("x", "sent")))
+    grade_pending(engine)
+    with begin(engine) as connection:
+        connection.execute(sa.text("update sweeps set finished_at = clock_timestamp() where id = :id"), {"id": sweep})
+        connection.execute(
+            sa.text("update boxes set hold_reason = 'by hand' where name <> :x"), {"x": attempt.box.name}
+        )
+        assert find_sweep(connection, sweep).state == "finished"
+    assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "hold"
+    with begin(engine) as connection:
+        assert let_boxes_go(connection, sweep) == (attempt.box.name,)
+        assert let_boxes_go(connection, sweep) == ()
+    assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "ok"
 
 
 def test_storing_waits_until_postgresql_answers_again(engine: sa.Engine, sweep: str) -> None:
