@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from broker.types import Evidence
 from grader.facts import AttemptRow, VerdictFacts
+from grader.importer import RULE_IMPORTED
 from grader.lines import DASH, Line, count, flow, printable, wrap, write_lines
 from grader.marker_check import MarkerCheck
 from grader.scorecard import Exclusion, Miss, Scorecard
@@ -80,7 +81,7 @@ def _totals(card: Scorecard, width: int) -> Iterator[Line]:
 
 
 def _exclusions(card: Scorecard, width: int) -> Iterator[Line]:
-    living = [one for one in card.exclusions if one.rule != _RETIRED]
+    living = [one for one in card.exclusions if one.rule not in {_RETIRED, RULE_IMPORTED}]
     proven = [one for one in living if one.evidence is Evidence.PROVEN]
     claimed = [one for one in living if one.evidence is not Evidence.PROVEN]
     if proven:
@@ -88,6 +89,11 @@ def _exclusions(card: Scorecard, width: int) -> Iterator[Line]:
     if claimed:
         title = "not measurable by the product's word alone (UNVERIFIED):"
         yield from flow((title, *_sites(claimed)), width, gap=1, style="yellow")
+    for word in Evidence:
+        old = [one for one in card.exclusions if one.rule == RULE_IMPORTED and one.evidence is word]
+        if old:
+            names = (f"{one.site} {one.attempts}{',' if one is not old[-1] else ''}" for one in old)
+            yield from flow((f"not measurable, {word.value} by the old harness's word:", *names), width, gap=1)
     for site in card.sweep.retired:
         yield Line(text=f"retired since {site.date}, not in the suite's runs: {site.site} ({site.evidence})")
     for one in card.exclusions:
@@ -118,19 +124,12 @@ def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ..
     facts, timing = row.facts, row.facts.timing
     evidence = f" {facts.evidence.value}" if facts.evidence else ""
     attempt = f"attempt {row.attempt_no} (id {row.attempt_id}) on {row.box or 'no box of ours'}"
-    said = f"nobody knows its {', '.join(facts.unknown)}: what stands of these below is no reading"
-    unknown = [Line(text=said.replace("_", " "))] if facts.unknown else []
     lines = [
         Line(text=f"{sweep} {row.name}   {attempt}", style="bold"),
         Line(text=f"{row.bucket.value}{evidence}: {row.detail}"),
         Line(text=f"rule {row.rule}, grader {row.grader_version} (docs/reference/buckets.md)"),
-        *unknown,
         Line(),
-        Line(text=f"the product claims {facts.claim.value}" + (f", into '{facts.target}'" if facts.target else "")),
-        *(Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines),
-        Line(text=_window(facts)),
-        Line(text=f"bv3 read the payload: {facts.page.value.replace('_', ' ')}, {count(facts.page_count, 'time')}"),
-        Line(text=f"  url {facts.page_url or DASH}   box '{facts.page_label}'   surface {facts.surface.value}"),
+        *_sides(facts),
         Line(),
         Line(
             text="  ".join(
@@ -149,6 +148,18 @@ def render_attempt(sweep: str, row: AttemptRow, *, width: int) -> tuple[Line, ..
         Line(),
     ]
     return tuple(piece for line in lines for piece in wrap(line, max(width, _NARROWEST)))
+
+
+def _sides(facts: VerdictFacts) -> Iterator[Line]:
+    """What the product claims and what bv3 read; of another harness's row, that nobody knows."""
+    if facts.unknown:
+        yield Line(text=f"nobody knows its {', '.join(facts.unknown).replace('_', ' ')}")
+        return
+    yield Line(text=f"the product claims {facts.claim.value}" + (f", into '{facts.target}'" if facts.target else ""))
+    yield from (Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines)
+    yield Line(text=_window(facts))
+    yield Line(text=f"bv3 read the payload: {facts.page.value.replace('_', ' ')}, {count(facts.page_count, 'time')}")
+    yield Line(text=f"  url {facts.page_url or DASH}   box '{facts.page_label}'   surface {facts.surface.value}")
 
 
 def _window(facts: VerdictFacts) -> str:

@@ -201,7 +201,8 @@ def find_sweep(connection: sa.Connection, reference: str) -> SweepRow:
         query = "select id from sweeps where starts_with(id, :ref) order by id = :ref desc, created_at desc limit 7"
         found = list(connection.scalars(sa.text(query), {"ref": reference}))
     if not found:
-        raise UsageError(f"there is no sweep {reference!r}", hint="bv3-schedule list shows them")
+        why = ": `last` is none that was imported" if reference == "last" else ""
+        raise UsageError(f"there is no sweep {reference!r}{why}", hint="bv3-schedule list shows them")
     if len(found) > 1 and found[0] != reference:
         shown = [*found[:6], *(["…"] if len(found) > 6 else [])]  # noqa: PLR2004 - one more was asked for than is shown
         raise UsageError(f"{reference!r} fits more than one sweep", hint="say more of it: " + ", ".join(shown))

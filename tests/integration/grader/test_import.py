@@ -115,13 +115,17 @@ def test_its_scorecard_counts_the_rows(imported: str, bv3_grade: Grade) -> None:
     assert card["boxes"] == []
     assert card["by_box"] == []
     assert {cell["attempts"] for cell in card["claim_by_page"]} == {0}, "what they claimed is not known"
-    assert bv3_grade("scorecard", imported).code == 0
+    text = bv3_grade("scorecard", imported).stdout
+    assert "not measurable, PROVEN by the old harness's word: gmail 1" in text
+    assert "on evidence bv3 read" not in text
 
 
 def test_show_and_export_say_what_is_not_known(imported: str, bv3_grade: Grade, tmp_path: Path) -> None:
     shown = bv3_grade("show", imported, "x#1")
     assert (shown.code, shown.stdout.count("nobody knows its claim, page,")) == (0, 2)
     assert "on no box of ours" in shown.stdout
+    assert "the product claims" not in shown.stdout
+    assert "bv3 read" not in shown.stdout
     out = tmp_path / "out.jsonl"
     assert bv3_grade("export", imported, "--out", str(out)).code == 0
     exported = [json.loads(line) for line in out.read_text().splitlines()]
@@ -194,6 +198,11 @@ def test_last_is_never_an_imported_sweep(engine: sa.Engine, sweep: str, imported
     with begin(engine) as connection:
         assert [row.id for row in list_sweeps(connection, 9)] == [imported, sweep]
         assert find_sweep(connection, "last").id == sweep
+
+
+def test_where_every_sweep_was_imported_last_is_none(imported: str, bv3_grade: Grade) -> None:
+    done = bv3_grade("scorecard", "last")
+    assert (done.code, "there is no sweep 'last': `last` is none that was imported" in done.stderr) == (2, True)
 
 
 def test_the_same_file_is_taken_twice_only_when_asked_to(
