@@ -10,18 +10,14 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 # `HH:MM:SS L logger: `, by the two of its bytes that are always the same and the first ": " after the level
 _PREFIX = rb"(..:.{5} ..(?>[^\n:]*+(?::(?! )[^\n:]*+)*+): )"
 
 
-class Line(NamedTuple):
-    """One line of a slice, without its end: bytes `start` to `end`; after the logger's prefix comes its message."""
-
-    start: int
-    message: int
-    end: int
+# One line of a slice, without its end: where it starts, where its message comes after the logger's prefix, its end.
+Line = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +32,8 @@ class Heads:
         # an expression that begins with a literal is looked for faster than one that begins with `^`
         first = self._first.match(log)
         for match in chain((first,) if first else (), self._others.finditer(log)):
-            start = match.start(1)
-            message = match.end(2)
-            yield Line(start, start if message < 0 else message, match.end())
+            start, message = match.start(1), match.end(2)
+            yield start, start if message < 0 else message, match.end()
 
 
 def compile_heads(*, logged: Collection[bytes], raw: Collection[bytes]) -> Heads:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -161,8 +161,9 @@ class Scan:
         return self.find(*self._lines)
 
     def _holds(self, line: Line, ids: Collection[bytes]) -> bool:
+        _, message, end = line
         for one in ids:  # noqa: SIM110 - a generator costs twice as much, and this is asked of most lines
-            if self._log.find(one, line.message, line.end) >= 0:
+            if self._log.find(one, message, end) >= 0:
                 return True
         return False
 
@@ -184,7 +185,8 @@ def _start(hit: Hit) -> int:
 class _Set(NamedTuple):
     """Patterns that are all tried at once; a third of what one costs whose values are wanted."""
 
-    compiled: Any
+    # the numbers of those that match, or None
+    match: Callable[[bytes], Sequence[int] | None]
     names: tuple[str, ...]
 
 
@@ -203,10 +205,12 @@ class Catalogue:
     def scan(self, log: bytes) -> Scan:
         """The slice, ready to be asked."""
         found: dict[str, list[Line]] = {}
+        (match_logged, logged), (match_raw, raw) = self._logged, self._raw
         for line in self._heads.find_lines(log):
             start, message, end = line
-            compiled, names = self._logged if message > start else self._raw
-            for number in compiled.Match(_read_message(log, message, end)) or ():
+            text = _read_message(log, message, end)
+            names, numbers = (logged, match_logged(text)) if message > start else (raw, match_raw(text))
+            for number in numbers or ():
                 name = names[number]
                 if name in found:
                     found[name].append(line)
@@ -216,8 +220,8 @@ class Catalogue:
 
     def replies_in(self, text: str) -> frozenset[str]:
         """The names of all reply markers found in a captured value."""
-        compiled, names = self._replies
-        return frozenset(names[number] for number in compiled.Match(text.encode("utf-8", "surrogatepass")) or ())
+        match, names = self._replies
+        return frozenset(names[number] for number in match(text.encode("utf-8", "surrogatepass")) or ())
 
 
 def compile_catalogue(text: str) -> Catalogue:
@@ -245,7 +249,7 @@ def _gather(markers: Sequence[Marker], patterns: Any) -> _Set:
     for marker in markers:
         patterns.Add(marker.pattern.encode("ascii"))
     patterns.Compile()
-    return _Set(patterns, tuple(marker.name for marker in markers))
+    return _Set(patterns.Match, tuple(marker.name for marker in markers))
 
 
 def _read(entry: dict[str, Any]) -> Marker:

@@ -40,7 +40,7 @@ def reach_readings(groups: Counts) -> tuple[Reading, ...]:
         unconfirmed += times * (bucket is Bucket.PRODUCT_UNCONFIRMED)
     readings = [read_rate("reach", reached, measurable)]
     if unverified:
-        readings.append(read_rate("UNVERIFIED counted as misses", reached, measurable + unverified))
+        readings.append(read_rate("UNVERIFIED exclusions counted as misses", reached, measurable + unverified))
     if unconfirmed:
         readings.append(read_rate("without unconfirmed fills", reached, measurable - unconfirmed))
     return tuple(readings)
@@ -85,12 +85,11 @@ def _missing(readings: Sequence[Reading], target: float) -> str:
     main, *others = readings
     if main.value is None or main.interval is None or main.value < target:
         return "more runs"
-    missing = []
     if main.interval.low < target:
         more = intervals.runs_missing(main.value, main.denominator, target)
-        missing.append("more runs" if more is None else f"{more} more measurable runs at this rate")
+        return "more runs" if more is None else f"{more} more measurable runs at this rate"
     doubtful = [reading.label for reading in others if reading.interval and reading.interval.low < target]
-    return "; ".join([*missing, *(f"not with {label}" for label in doubtful)])
+    return f"not with {'; '.join(doubtful)}"
 
 
 def judge_holdout(sample: Sample, known: Sample | None) -> Cell:

@@ -294,7 +294,7 @@ def test_the_gap_is_printed_again_when_an_exclusion_is_unverified(reach: Reach) 
     cell = _eighth(reach("holdout", 900, 1_000, sites=10), known)
     assert [one.label for one in cell.compared] == [
         "gap to the known suite",
-        "gap, UNVERIFIED counted as misses",
+        "gap, UNVERIFIED exclusions counted as misses",
     ]
     assert cell.compared[1].other == 950 / 1_200
 

@@ -182,7 +182,7 @@ def test_reach_that_hangs_on_the_products_word_is_not_proven(whole: Whole, sweep
     ]
     cell = _cells(sweep_of(108), unverified)[1]
     assert (cell.mark, cell.proven) == (Mark.PASS, False)
-    assert cell.hint == "not with UNVERIFIED counted as misses"
+    assert cell.hint == "not with UNVERIFIED exclusions counted as misses"
     assert (cell.also[0].numerator, cell.also[0].denominator) == (88, 108)
 
 
