@@ -173,9 +173,8 @@ class Case:
         hit = self._stood_at
         if hit is None:
             return False
-        stood, limit = unquote(hit.text("url")), _URL_LENGTHS.get(hit.marker)
-        is_cut = limit is not None and len(stood) >= limit
-        return is_same_page(read.url, stood, truncated=is_cut) or (
+        stood = unquote(hit.text("url"))
+        return is_same_page(read.url, stood, truncated=is_url_cut(hit)) or (
             is_sign_in(stood, self.task) and is_sign_in(read.url, self.task)
         )
 
@@ -342,6 +341,12 @@ def _first_row(record: RunRecord) -> MetricsRow | None:
         return None
     first = record.children[0].session_id
     return next((row for row in record.metrics if row.session_id == first), None)
+
+
+def is_url_cut(hit: Hit) -> bool:
+    """Whether the end of the URL that this line prints may be missing."""
+    limit = _URL_LENGTHS.get(hit.marker)
+    return limit is not None and len(unquote(hit.text("url"))) >= limit
 
 
 def _says_sent(hit: Hit) -> bool:

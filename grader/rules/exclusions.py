@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.types import Bucket, Claim, Evidence, PageRead, Seen
-from grader.evidence import WALL_DECLINES, Case
+from grader.evidence import WALL_DECLINES, Case, is_url_cut
 from grader.markers import Hit, unquote
 from grader.rules.finding import Finding, describe_line
-from grader.surface import Surface, is_of_task, is_sign_in
+from grader.surface import Surface, is_of_task, is_same_page, is_sign_in
 
 
 def challenge_shown(case: Case) -> Finding | None:
@@ -107,11 +107,17 @@ def _is_refuted(case: Case, lines: tuple[Hit, ...]) -> bool:
     triggers = [case.catalogue.replies_in(line.text("trigger")) for line in lines]
     readable = all(found.intersection(("wall_by_url", "wall_by_password_field")) for found in triggers)
     looked = case.page.password_form is Seen.ABSENT and case.page.challenge is Seen.ABSENT
-    return (
-        readable
-        and looked
-        and case.surface is Surface.RIGHT
-        and all(case.speaks_of_trial(read) for read in case.page.reads)
+    is_there = case.surface is Surface.RIGHT or all(_is_on_named_page(case, line) for line in lines)
+    return readable and looked and is_there and all(case.speaks_of_trial(read) for read in case.page.reads)
+
+
+def _is_on_named_page(case: Case, line: Hit) -> bool:
+    """Whether bv3 read the very page on which the product took a password field for a wall.
+
+    A header's sign-in widget stands on every page of a site, on those before the one that was meant too.
+    """
+    return "wall_by_password_field" in case.catalogue.replies_in(line.text("trigger")) and is_same_page(
+        case.page.url, unquote(line.text("url")), truncated=is_url_cut(line)
     )
 
 

@@ -116,6 +116,11 @@ LINES = {
     " Password",
     "wall elsewhere": "[browser-sendscript] decline: login/auth wall ('https://evil.example/login') triggered by"
     " url: /login",
+    "wall password entry": "[browser-sendscript] decline: login/auth wall ('https://x.com/') triggered by password"
+    " field: Password",
+    "wall password cut": f"[browser-sendscript] decline: login/auth wall ('https://x.com/{'a' * 46}') triggered by"
+    " password field: Password",
+    "wall enter": "[browser-sendscript] decline: login/auth wall ('https://x.com/enter') triggered by url: /enter",
     "reveal wall": "[browser-sendscript] decline: reveal landed on a login/auth wall",
     "challenge elsewhere": f"[browser-agent {FIRST}] captcha detected on evil.example; handing to the user, not solving"
     " it",
@@ -470,6 +475,10 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any], Bucket, str]] = {
     "a wall, and bv3 could not tell of password fields": (("wall url",), absent(password_form=Seen.COULD_NOT_LOOK), Bucket.NOT_MEASURABLE, "wall_claimed"),
     "a wall, and bv3 could not tell of challenges": (("wall url",), absent(challenge=Seen.COULD_NOT_LOOK), Bucket.NOT_MEASURABLE, "wall_claimed"),
     "a wall behind an opener": (("reveal wall",), NOT_READ, Bucket.NOT_MEASURABLE, "wall_claimed"),
+    "a password field before the page that was meant, no wall to bv3": (("wall password entry", "recovery"), absent(url="https://x.com/", after_dispatch=2), Bucket.PRODUCT_NO_COMPOSER, "wall_refuted"),
+    "a password field, and bv3 stood on another page": (("wall password",), absent(url="https://x.com/explore"), Bucket.NOT_MEASURABLE, "wall_claimed"),
+    "a password field at a URL that was cut": (("wall password cut",), absent(url=f"https://x.com/{'a' * 60}"), Bucket.PRODUCT_NO_COMPOSER, "wall_refuted"),
+    "a wall by a URL that says nothing to bv3": (("wall enter",), absent(url="https://x.com/enter"), Bucket.NOT_MEASURABLE, "wall_claimed"),
     "a wall by a password field that bv3 does not find": (("wall password",), absent(), Bucket.PRODUCT_NO_COMPOSER, "wall_refuted"),
     "a redirect to a sign-in page": (("nothing",), absent(url="https://accounts.google.com/v3/signin/x"), Bucket.NOT_MEASURABLE, "sign_in_page"),
     "a password form": (("wall url",), absent(password_form=Seen.SEEN), Bucket.NOT_MEASURABLE, "password_form"),
