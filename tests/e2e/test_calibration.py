@@ -31,16 +31,16 @@ def test_no_verdict_on_injected_faults_is_misgraded(farm: Any) -> None:
             check=False,
         )
 
-    swept = run("scheduler.cli", "c7", "--n", "7", "--site", "x", "--site", "reddit")
+    swept = run("scheduler.cli", "c7", "--n", "5", "--site", "x", "--site", "reddit")
     assert swept.returncode == 0, swept.stderr
     done = run("grader.cli", "calibrate", "last", "--json")
     assert done.returncode in {0, 1}, done.stderr
     document = json.loads(done.stdout)
     assert document["misgraded"] == []
     # a busy machine may cost a run its start, and then there is no truth; nearly all have one
-    assert document["compared"] >= 10
+    assert document["compared"] >= 7
     assert document["leash_scales"] == [0.05]
     injected = {one["fault"] for one in document["faults"]} - {"none"}
-    # each of 14 runs has one of seven faults with 84%: fewer than three kinds come once in a hundred million
-    assert len(injected) >= 3, document["faults"]
+    # each of 10 runs has one of seven faults with 84%: fewer than two kinds come once in 50,000 sweeps
+    assert len(injected) >= 2, document["faults"]
     assert os.environ.get("BV3_REFERENCE_FAULTS") is None
