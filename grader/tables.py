@@ -14,10 +14,11 @@ from grader.scorecard import Breakdown, ClaimByPage, Scorecard
 # from here on a row has a place for the value before bv3
 _WIDE = 100
 _STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
-_NARROW_KEY, _WIDE_KEY = 26, 58
+_LEAST_KEY, _WIDEST_KEY = 23, 58
 # what stands in a breakdown between its key and what failed
 _GROUP_WIDTH = 2 + 8 + 2 + 14 + 2 + 8 + 2
-_LEAST_ROOM = 12
+# the longest bucket's name with its count
+_FAILED_WIDTH = 19
 _KEPT_BUCKETS = frozenset({Bucket.OK.value, Bucket.NOT_MEASURABLE.value})
 
 
@@ -150,9 +151,11 @@ def tabulate_breakdowns(card: Scorecard, width: int) -> Iterator[Line]:
     """Attempts per site, per editor shape and per box."""
     tables = (("site", card.by_site), ("editor shape", card.by_shape), ("box", card.by_box))
     longest = max(len(key) for title, groups in tables for key in (title, *map(_key, groups)))
-    pad = min(_WIDE_KEY if width >= _WIDE else _NARROW_KEY, longest)
-    for title, groups in tables:
+    pad = min(longest, max(_LEAST_KEY, min(_WIDEST_KEY, width - _GROUP_WIDTH - _FAILED_WIDTH)))
+    for position, (title, groups) in enumerate(tables):
         if groups:
+            if position:
+                yield Line()
             yield Line(text=_group(title, "attempts", "reach", "excluded", "failed", pad=pad), style="dim")
         for group in groups:
             cells = (str(group.tally.attempts), rate(group.tally.reach[0]), str(group.tally.not_measurable or DASH))
@@ -169,7 +172,7 @@ def _group(*cells: str, pad: int) -> str:
 
 def _hang(start: str, text: str, width: int, *, column: int) -> Iterator[Line]:
     """`start`, then `text` from its column on, on as many lines as it takes."""
-    pieces = textwrap.wrap(text, max(width - column, _LEAST_ROOM), break_on_hyphens=False) or [""]
+    pieces = textwrap.wrap(text, max(width - column, 1), break_long_words=False, break_on_hyphens=False) or [""]
     for piece in pieces:
         yield Line(text=f"{start:<{column}}{piece}".rstrip())
         start = ""

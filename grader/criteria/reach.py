@@ -23,6 +23,13 @@ from grader.criteria.conditions import SAME_REVISION, incomparable
 _KNOWN_TARGET = 0.90
 _HOLDOUT_TARGET = 0.80
 _GAP_TARGET = 0.10
+_NO_UNCONFIRMED = "without unconfirmed fills"
+_AS_MISSES = "UNVERIFIED exclusions counted as misses"
+_GAP_LABELS = {
+    "reach": "known less holdout",
+    _AS_MISSES: "UNVERIFIED as misses",
+    _NO_UNCONFIRMED: "without unconfirmed",
+}
 
 
 def reach_readings(groups: Counts) -> tuple[Reading, ...]:
@@ -40,9 +47,9 @@ def reach_readings(groups: Counts) -> tuple[Reading, ...]:
         unconfirmed += times * (bucket is Bucket.PRODUCT_UNCONFIRMED)
     readings = [read_rate("reach", reached, measurable)]
     if unverified:
-        readings.append(read_rate("UNVERIFIED exclusions counted as misses", reached, measurable + unverified))
+        readings.append(read_rate(_AS_MISSES, reached, measurable + unverified))
     if unconfirmed:
-        readings.append(read_rate("without unconfirmed fills", reached, measurable - unconfirmed))
+        readings.append(read_rate(_NO_UNCONFIRMED, reached, measurable - unconfirmed))
     return tuple(readings)
 
 
@@ -70,8 +77,18 @@ def judge_reach(sample: Sample) -> Cell:
     if cell.value is None:
         return replace(cell, hint="nothing was measurable")
     is_met = cell.value >= _KNOWN_TARGET
+    if is_met and (doubt := _doubt(readings, _KNOWN_TARGET)):
+        return replace(cell, hint=doubt)
     is_proven = _bears_out(readings, _KNOWN_TARGET, is_met=is_met)
     return settle(cell, is_met=is_met, is_proven=is_proven, small=sample.small, hint=_missing(readings, _KNOWN_TARGET))
+
+
+def _doubt(readings: Sequence[Reading], target: float) -> str:
+    """Why a target that is met is not: it is met only if the product's word on its exclusions is believed (seed 5)."""
+    counted = next((one for one in readings if one.label == _AS_MISSES), None)
+    if counted is None or counted.value is None or counted.value >= target:
+        return ""
+    return f"met only with {counted.denominator - readings[0].denominator} UNVERIFIED exclusions believed"
 
 
 def _bears_out(readings: Sequence[Reading], target: float, *, is_met: bool) -> bool:
@@ -109,11 +126,19 @@ def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
     blocked = sample.blocked or (f"{known.sweep.sweep}: {known.blocked}" if known.blocked else "")
     if blocked:
         return replace(cell, hint=blocked)
+    small = sample.small or (f"{known.sweep.sweep}: {known.small}" if known.small else "")
+    return _settle_holdout(cell, readings, gaps, small)
+
+
+def _settle_holdout(cell: Cell, readings: Sequence[Reading], gaps: Sequence[Comparison], small: str) -> Cell:
+    """PASS by reach and gap both; proven by every way of counting them."""
     gap = gaps[0].change
     if cell.value is None or gap is None:
         return replace(cell, hint="nothing was measurable" if cell.value is None else "no known site was measurable")
     has_reach, has_gap = cell.value >= _HOLDOUT_TARGET, gap <= _GAP_TARGET
     is_met = has_reach and has_gap
+    if is_met and (doubt := _doubt(readings, _HOLDOUT_TARGET)):
+        return replace(cell, hint=doubt)
     ends = [one.interval for one in gaps if one.interval is not None]
     if is_met:
         is_proven = _bears_out(readings, _HOLDOUT_TARGET, is_met=True) and all(end.high <= _GAP_TARGET for end in ends)
@@ -121,7 +146,6 @@ def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
         is_proven = (not has_reach and _bears_out(readings, _HOLDOUT_TARGET, is_met=False)) or (
             not has_gap and all(end.low > _GAP_TARGET for end in ends)
         )
-    small = sample.small or (f"{known.sweep.sweep}: {known.small}" if known.small else "")
     return settle(cell, is_met=is_met, is_proven=is_proven, small=small)
 
 
@@ -143,7 +167,7 @@ def _by_label(readings: Sequence[Reading], label: str) -> Reading:
 def _gap(label: str, holdout: Reading, known: Reading) -> Comparison:
     is_known = holdout.value is not None and known.value is not None
     return Comparison(
-        label="gap to the known suite" if label == "reach" else f"gap, {label}",
+        label=_GAP_LABELS.get(label, label),
         unit="share",
         value=holdout.value,
         other=known.value,
