@@ -194,9 +194,9 @@ class Case:
     def surface(self) -> Surface:
         """Wrong when either side's is wrong; else by bv3's own reading, or the product's word when it has none."""
         own = judge_url(self.page.url, self.task)
-        if Surface.WRONG in {own, self.claimed_surface}:
-            return Surface.WRONG
-        return self.claimed_surface if own is Surface.UNKNOWN else own
+        if own is Surface.UNKNOWN or self.claimed_surface is Surface.WRONG:
+            return self.claimed_surface
+        return own
 
     @lazy
     def is_message_box(self) -> bool:
@@ -268,6 +268,10 @@ class Case:
     def foreign_card_lines(self) -> tuple[Hit, ...]:
         """Lines of the window about a card that this run's session did not spawn."""
         own = [_id(card) for card in self.record.cards]
+        lines = self._within(self.scan.find_naming_none(own, *_NAMES_CARD))
+        if not lines:
+            return ()
+        # a card that died is none of the record's any more
         own += [_id(hit.text("card")) for hit in self.window("new_card")]
         return self._within(self.scan.find_naming_none(own, *_NAMES_CARD)) if own else ()
 

@@ -81,6 +81,8 @@ class Hit(NamedTuple):
     message: int
     log: bytes
     pattern: _Pattern
+    # RE2's match once a value was asked for: most hits are only counted
+    match: list[Any]
 
     @property
     def time(self) -> str:
@@ -99,7 +101,9 @@ class Hit(NamedTuple):
         number = self.pattern.groups.get(name)
         if number is None:
             return ""
-        value: bytes | None = self.pattern.compiled.fullmatch(self.line)[number]
+        if not self.match:
+            self.match.append(self.pattern.compiled.fullmatch(self.line))
+        value: bytes | None = self.match[0][number]
         return (value or b"").decode("utf-8", "replace")
 
     def number(self, name: str) -> int | None:
@@ -175,7 +179,7 @@ class Scan:
 
     def _hit(self, name: str, line: Line) -> Hit:
         start, message, end = line
-        return Hit(name, start, end, message, self._log, self._patterns[name])
+        return Hit(name, start, end, message, self._log, self._patterns[name], [])
 
 
 def _start(hit: Hit) -> int:
@@ -206,9 +210,10 @@ class Catalogue:
         """The slice, ready to be asked."""
         found: dict[str, list[Line]] = {}
         (match_logged, logged), (match_raw, raw) = self._logged, self._raw
+        has_returns = b"\r" in log
         for line in self._heads.find_lines(log):
             start, message, end = line
-            text = _read_message(log, message, end)
+            text = _read_message(log, message, end) if has_returns else log[message:end]
             names, numbers = (logged, match_logged(text)) if message > start else (raw, match_raw(text))
             for number in numbers or ():
                 name = names[number]

@@ -93,7 +93,8 @@ def _combined(reads: list[PageRead], count: int) -> Seen:
 
 
 def _any_seen(answers: Iterable[Seen]) -> Seen:
-    found = set(answers)
+    # a list: it finds members by identity, where a set calls each one's hash
+    found = list(answers)
     return next((answer for answer in (Seen.SEEN, Seen.ABSENT) if answer in found), Seen.COULD_NOT_LOOK)
 
 

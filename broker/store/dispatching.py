@@ -257,7 +257,7 @@ _SETTLE = """
         from site_runs sr join sweeps s on s.id = sr.sweep_id join attempts a on a.run_id = sr.id
             -- the first one, whatever version is quoted later
             left join lateral (select bucket from verdicts v where v.attempt_id = a.id and v.counts
-                order by v.grader_version, v.id limit 1) v on true
+                order by v.id limit 1) v on true
         where sr.state = 'started'
         order by a.run_id, a.number desc
     ) last

@@ -16,7 +16,7 @@ from broker.store.tables import adoptions
 # For `order by … limit 1` over verdicts `v` of one attempt or record; `:id` is the sweep's.
 QUOTED_FIRST = """
     coalesce(v.grader_version = (select grader_version from adoptions where sweep_id = :id
-        order by id desc limit 1), false) desc, v.grader_version, v.id
+        order by id desc limit 1), false) desc, v.id
 """
 
 

@@ -137,7 +137,7 @@ def _settle_holdout(cell: Cell, readings: Sequence[Reading], gaps: Sequence[Comp
         return replace(cell, hint="nothing was measurable" if cell.value is None else "no known site was measurable")
     has_reach, has_gap = cell.value >= _HOLDOUT_TARGET, gap <= _GAP_TARGET
     is_met = has_reach and has_gap
-    if is_met and (doubt := _doubt(readings, _HOLDOUT_TARGET)):
+    if is_met and (doubt := _doubt(readings, _HOLDOUT_TARGET) or _doubt_gap(gaps)):
         return replace(cell, hint=doubt)
     ends = [one.interval for one in gaps if one.interval is not None]
     if is_met:
@@ -147,6 +147,13 @@ def _settle_holdout(cell: Cell, readings: Sequence[Reading], gaps: Sequence[Comp
             not has_gap and all(end.low > _GAP_TARGET for end in ends)
         )
     return settle(cell, is_met=is_met, is_proven=is_proven, small=small)
+
+
+def _doubt_gap(gaps: Sequence[Comparison]) -> str:
+    counted = next((one for one in gaps if one.label == _GAP_LABELS[_AS_MISSES]), None)
+    if counted is None or counted.change is None or counted.change <= _GAP_TARGET:
+        return ""
+    return "the gap is met only with UNVERIFIED exclusions believed"
 
 
 def _unfit(known: Sample) -> str:

@@ -93,22 +93,28 @@ def wall_refuted(case: Case) -> Finding | None:
 
 def _wall_lines(case: Case) -> tuple[Hit, ...]:
     declined = tuple(hit for hit in case.window(*WALL_DECLINES) if hit == case.outcome)
-    return (*declined, *case.window("challenge_detected"))
+    # a dispatch that had found a box met no challenge before it, and one after it is no word on the site
+    challenges = case.window("challenge_detected") if case.fill is None else ()
+    return (*declined, *challenges)
 
 
 def _is_refuted(case: Case, lines: tuple[Hit, ...]) -> bool:
     """Whether no wall of the task's site is left of what the product says.
 
-    A wall named by its URL or its password field is one that bv3 would have read where the trial stood. One
-    named by its words is not: a page may withhold its composer and offer a sign-in link alone.
+    A challenge, and a wall named by its URL or its password field, is one that bv3 would have read where the
+    trial stood. A wall named by its words is not: a page may withhold its composer and offer a sign-in link alone.
     """
     if not any(_is_on_site(case, line) for line in lines):
         return True
-    triggers = [case.catalogue.replies_in(line.text("trigger")) for line in lines]
-    readable = all(found.intersection(("wall_by_url", "wall_by_password_field")) for found in triggers)
+    readable = all(line.marker == "challenge_detected" or _names_readable(case, line) for line in lines)
     looked = case.page.password_form is Seen.ABSENT and case.page.challenge is Seen.ABSENT
     is_there = case.surface is Surface.RIGHT or all(_is_on_named_page(case, line) for line in lines)
     return readable and looked and is_there and all(case.speaks_of_trial(read) for read in case.page.reads)
+
+
+def _names_readable(case: Case, line: Hit) -> bool:
+    found = case.catalogue.replies_in(line.text("trigger"))
+    return bool(found.intersection(("wall_by_url", "wall_by_password_field")))
 
 
 def _is_on_named_page(case: Case, line: Hit) -> bool:

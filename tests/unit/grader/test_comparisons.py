@@ -263,7 +263,7 @@ def test_reach_and_a_small_gap_pass_and_twenty_runs_prove_nothing(reach: Reach) 
     cell = _eighth(reach("holdout", 17, 20, sites=10), reach("known", 100, 108, sites=9))
     assert (cell.mark, cell.proven, cell.hint, cell.against) == (Mark.PASS, False, "more runs", "known-sweep")
     (gap,) = cell.compared
-    assert (gap.label, gap.other, gap.value) == ("gap to the known suite", 100 / 108, 0.85)
+    assert (gap.label, gap.other, gap.value) == ("known less holdout", 100 / 108, 0.85)
     assert gap.change == pytest.approx(100 / 108 - 0.85)
     assert gap.interval is not None
     assert gap.interval.low < 0.0
@@ -289,13 +289,17 @@ def test_both_reach_and_gap_must_hold(reach: Reach, hits: int, known_hits: int, 
     assert (cell.mark, cell.proven) == (mark, proven)
 
 
+def test_a_gap_that_is_met_only_if_the_products_word_is_believed_stays_open(reach: Reach) -> None:
+    holdout = reach("holdout", 34, 38, sites=2, unverified=4)
+    cell = _eighth(holdout, reach("known", 104, 108, sites=9))
+    assert (cell.mark, cell.hint) == (Mark.OPEN, "the gap is met only with UNVERIFIED exclusions believed")
+    assert cell.value == 34 / 38
+
+
 def test_the_gap_is_printed_again_when_an_exclusion_is_unverified(reach: Reach) -> None:
     known = reach("known", 950, 1_000, sites=9, unverified=200)
     cell = _eighth(reach("holdout", 900, 1_000, sites=10), known)
-    assert [one.label for one in cell.compared] == [
-        "gap to the known suite",
-        "gap, UNVERIFIED exclusions counted as misses",
-    ]
+    assert [one.label for one in cell.compared] == ["known less holdout", "UNVERIFIED as misses"]
     assert cell.compared[1].other == 950 / 1_200
 
 
