@@ -29,7 +29,6 @@ def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line
         Line(),
         *_totals(card, width),
         *_exclusions(card, width),
-        Line(),
         *tabulate_claims(card.claim_by_page),
         Line(),
         *tabulate_breakdowns(card, width),

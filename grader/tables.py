@@ -121,7 +121,7 @@ def tabulate_comparisons(cells: Sequence[Cell]) -> Iterator[Line]:
 
 def _side_by_side(*cells: str) -> str:
     label, there, here, change, interval = cells
-    return f"  {label:<24} {there:>9} {here:>9} {change:>11}  {interval}".rstrip()
+    return f"  {label:<24} {there:>8} {here:>8} {change:>12}  {interval}".rstrip()
 
 
 def _compare(one: Comparison) -> str:
@@ -141,6 +141,9 @@ def _time(value_ms: float | None) -> str:
 def tabulate_claims(claims: Sequence[ClaimByPage]) -> Iterator[Line]:
     """What the product claimed against what bv3 read."""
     counts = {(one.claim, one.page): one.attempts for one in claims}
+    if not any(counts.values()):
+        return
+    yield Line()
     yield Line(text="claim / page  " + "  ".join(f"{page.value.replace('_', ' '):>14}" for page in Seen), style="dim")
     for claim in Claim:
         numbers = (counts[claim, page] for page in Seen)
@@ -172,9 +175,11 @@ def _group(*cells: str, pad: int) -> str:
 
 def _hang(start: str, text: str, width: int, *, column: int) -> Iterator[Line]:
     """`start`, then `text` from its column on, on as many lines as it takes."""
-    pieces = textwrap.wrap(text, max(width - column, 1), break_long_words=False, break_on_hyphens=False) or [""]
+    # a number stays beside its name
+    joined = text.replace(" ", "~").replace(",~", ", ")
+    pieces = textwrap.wrap(joined, max(width - column, 1), break_long_words=False, break_on_hyphens=False) or [""]
     for piece in pieces:
-        yield Line(text=f"{start:<{column}}{piece}".rstrip())
+        yield Line(text=f"{start:<{column}}{piece.replace('~', ' ')}".rstrip())
         start = ""
 
 

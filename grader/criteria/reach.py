@@ -24,7 +24,7 @@ _KNOWN_TARGET = 0.90
 _HOLDOUT_TARGET = 0.80
 _GAP_TARGET = 0.10
 _NO_UNCONFIRMED = "without unconfirmed fills"
-_AS_MISSES = "UNVERIFIED exclusions counted as misses"
+_AS_MISSES = "UNVERIFIED counted as misses"
 _GAP_LABELS = {
     "reach": "known less holdout",
     _AS_MISSES: "UNVERIFIED as misses",
@@ -102,11 +102,12 @@ def _missing(readings: Sequence[Reading], target: float) -> str:
     main, *others = readings
     if main.value is None or main.interval is None or main.value < target:
         return "more runs"
+    missing = []
     if main.interval.low < target:
         more = intervals.runs_missing(main.value, main.denominator, target)
-        return "more runs" if more is None else f"{more} more measurable runs at this rate"
+        missing.append("more runs" if more is None else f"{more} more measurable runs at this rate")
     doubtful = [reading.label for reading in others if reading.interval and reading.interval.low < target]
-    return f"not with {'; '.join(doubtful)}"
+    return "; ".join([*missing, *(f"not with {label}" for label in doubtful)])
 
 
 def judge_holdout(sample: Sample, known: Sample | None) -> Cell:

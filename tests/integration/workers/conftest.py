@@ -144,7 +144,8 @@ class Farm:
         with begin(self.engine) as connection:
             return list(connection.execute(sa.text(statement), values))
 
-    def add_box(self, name: str) -> BoxUnderTest:
+    def add_box(self, name: str, *, reference: str = "") -> BoxUnderTest:
+        """A box of this farm; `reference`: the lines of its table of that name."""
         with begin(self.engine) as connection:
             login = ensure_box_login(connection, name, "secret")
         url = sa.make_url(self.database_url).set(username=login, password="secret")
@@ -156,7 +157,7 @@ class Farm:
             f'name = "{name}"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\n'
             f'lane = "stub"\nmode = "dry"\nfolder = "{folder}"\n'
             f'database_url = "{url.render_as_string(hide_password=False)}"\nbroker_url = "{self.broker_url}"\n\n'
-            f"[ports]\n{ports}\n"
+            f"[ports]\n{ports}\n\n[reference]\n{reference}\n"
         )
         self.boxes.append(BoxUnderTest(name=name, folder=folder, file=file))
         return self.boxes[-1]

@@ -198,7 +198,7 @@ def test_reach_that_is_met_even_with_the_doubtful_as_misses_is_proven_only_if_th
     ]
     cell = _cells(sweep_of(108), unverified)[1]
     assert (cell.mark, cell.proven) == (Mark.PASS, False)
-    assert cell.hint == "not with UNVERIFIED exclusions counted as misses"
+    assert cell.hint == "not with UNVERIFIED counted as misses"
 
 
 def test_reach_says_how_many_more_runs_would_prove_it(whole: Whole, sweep_of: Sweep) -> None:
