@@ -40,10 +40,16 @@ _STOOD_AT = ("fill_target", "decline_wall", "decline_content_type", "dryrun_repo
 _NAMES_PARENT = ("direct_dispatch", "brief_entry", *NEXT_DISPATCH, "probe_verdict", "session_done")
 _NAMES_CHILD = ("ghost", "dispatch_time", "perceives_dead", "card_unusable")
 _NAMES_CARD = ("mount_poll", "spawn_ack", "action", "slow_command", "perceives_dead", "card_unusable")
-_CARRIES_ERROR = (
-    "classifier_unavailable",
-    "prestage_outer_skip",
+_NOT_STAGED = (
+    "prestage_step",
+    "prestage_unsettled",
+    "prestage_repeated",
     "prestage_skipped",
+    "prestage_outer_skip",
+)
+_ASKS_MODEL = ("classifier_unavailable", "prestage_outer_skip", "prestage_skipped")
+_CARRIES_ERROR = (
+    *_ASKS_MODEL,
     "fill_errored",
     "structural_none",
     "sendscript_outer_skip",
@@ -213,6 +219,10 @@ class Case:
         """Lines of the window whose error holds one of these replies."""
         return tuple(hit for hit, found in self.errors if found.intersection(replies))
 
+    def model_errors_with(self, *replies: str) -> tuple[Hit, ...]:
+        """Those of them that come of asking a model; what a provider says may stand anywhere in such an error."""
+        return tuple(hit for hit in self.errors_with(*replies) if hit.marker in _ASKS_MODEL)
+
     @lazy
     def unanswered(self) -> tuple[Hit, ...]:
         """Commands of the first dispatch that took their whole leash, before anything came of it.
@@ -305,7 +315,8 @@ class Case:
         return done[0].number("ms") if done else None
 
     def _tier(self) -> int | None:
-        if self.window("prestage_tier1"):
+        # the line of tier 1 is printed before its page has loaded: what follows may have needed a model after all
+        if self.window("prestage_tier1") and not self.window(*_NOT_STAGED):
             return 1
         return 0 if self.window("prestage_tier0") else None
 

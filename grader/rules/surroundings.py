@@ -87,7 +87,7 @@ def no_provider(case: Case) -> Finding | None:
         return None
     failed = (
         *case.window("classifier_unavailable"),
-        *case.errors_with(
+        *case.model_errors_with(
             "reply_no_provider_connected",
             "reply_no_provider_configured",
             "reply_rate_limited",

@@ -227,6 +227,23 @@ def test_times_are_the_trials_own_and_never_the_recoverys(grade: Grade) -> None:
     assert (timing.total_ms, timing.other_ms, timing.prestage_ms, timing.tier) == (236, 58, 136, 0)
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "[browser-prestage] step 1 plan: perceive=30ms aux=4062ms reply='READY composer visible'",
+        "[browser-prestage] nav https://x.com/home did not settle; stopping unstaged",
+        "[browser-prestage] repeated step CLICK '3'; stopping",
+        "[browser-prestage] skipped (TimeoutError)",
+        "[browser-prestage] outer skip ()",
+    ],
+)
+def test_the_first_thing_that_was_opened_is_a_hit_only_when_no_model_was_needed_after_it(
+    grade: Grade, later: str
+) -> None:
+    assert grade("tier1", "prestage", "fill", "dryrun").facts.timing.tier == 1
+    assert grade("tier1", later, "prestage", "fill", "dryrun").facts.timing.tier is None
+
+
 def test_a_trial_without_its_own_row_has_no_times(grade: Grade) -> None:
     assert grade("fill", "dryrun", children=()).facts.timing.total_ms is None
 
