@@ -148,7 +148,7 @@ def run_mixed(bench: Bench, goal: Goal, trials: int, began: float) -> None:
 
 
 def run_halting(bench: Bench, goal: Goal, began: float) -> None:
-    """One sweep that each breach halts, resumed until there were enough of them."""
+    """One sweep that each breach halts; each was asked for, so it is resumed until there were enough of them."""
     sites = [word for site in OPEN_SITES for word in ("--site", site)]
     with bench.farm(HALTING):
         while True:
@@ -159,13 +159,13 @@ def run_halting(bench: Bench, goal: Goal, began: float) -> None:
                 sweep["id"] for sweep in bench.sweeps(HALTING) if sweep["state"] in {"halted", "paused", "active"}
             ]
             if not lacking:
-                # resuming lets the held box go; what the sweep has left is then dropped
+                # the held box is let go; what the sweep has left is then dropped
                 for sweep in halted:
-                    bench.run(HALTING, "scheduler.cli", "resume", sweep, "--detach")
+                    bench.run(HALTING, "scheduler.cli", "resume", sweep, "--detach", "--after-breach")
                     bench.run(HALTING, "scheduler.cli", "cancel", sweep)
                 return
             if halted:
-                bench.run(HALTING, "scheduler.cli", "resume", halted[-1])
+                bench.run(HALTING, "scheduler.cli", "resume", halted[-1], "--after-breach")
             else:
                 trials = -(-goal.each // len(OPEN_SITES)) + 1
                 bench.run(HALTING, "scheduler.cli", "c7", "--n", str(trials), *sites)

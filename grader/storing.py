@@ -14,6 +14,7 @@ import structlog
 from broker.codec import clean_text, decode, to_json
 from broker.errors import CodecError, DatabaseError
 from broker.store import grading
+from broker.store.breaches import halt_after_breach
 from broker.store.engine import begin
 from broker.types import Bucket, RunRecord
 from grader import rules
@@ -155,9 +156,7 @@ def judge(row: grading.PendingRecord, slice_: bytes | None) -> grading.NewVerdic
 def _save(connection: sa.Connection, new: grading.NewVerdict) -> bool:
     if new.bucket is Bucket.PRODUCT_FALSE_SUCCESS:
         # before the verdict: sweep and box are locked before their attempt, everywhere
-        grading.halt_after_breach(
-            connection, new.attempt_id, f"false success in attempt {new.attempt_id}: {new.detail}"
-        )
+        halt_after_breach(connection, new.attempt_id, new.detail)
     return grading.save_verdict(connection, new)
 
 

@@ -153,11 +153,15 @@ def follow(sweep: str, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FB
 @_SWEEP
 @_BOXES
 @_DETACH
+@click.option(
+    "--after-breach", is_flag=True, help="Lift what false successes of this sweep hold: you have looked at each."
+)
 @_ending_options
 def resume(  # noqa: PLR0917 - click passes all by name
     sweep: str,
     boxes: int | None,
     detach: bool,  # noqa: FBT001 - click
+    after_breach: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
     gate: bool,  # noqa: FBT001 - click
     out: Path,
@@ -166,10 +170,13 @@ def resume(  # noqa: PLR0917 - click passes all by name
 
     A farm on this machine that has fewer boxes than the sweep was planned with is grown to as many,
     or to K. Boxes that are there already stay.
+
+    A false success halts its sweep and holds its box. Both stay so, and each false success is named, until
+    --after-breach says that you have looked. It goes for a sweep that is over, too.
     """
     from scheduler import commands
 
-    return commands.resume_sweep(sweep, boxes, _wishes(as_json, gate, out), detach=detach)
+    return commands.resume_sweep(sweep, boxes, _wishes(as_json, gate, out), detach=detach, after_breach=after_breach)
 
 
 @main_group.command()

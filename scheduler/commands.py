@@ -20,13 +20,13 @@ from broker.store.sweeps import (
     SweepRow,
     create_sweep,
     find_sweep,
-    let_boxes_go,
     list_sweeps,
     order,
     read_progress,
     refuse_nameless,
 )
 from scheduler import listing
+from scheduler.breaches import clear_breaches, refuse_breaches
 from scheduler.course import Wishes, close_course, run_course
 from scheduler.errors import InterruptError
 from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
@@ -87,8 +87,11 @@ def follow_sweep(reference: str, wishes: Wishes) -> int:
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=False)
 
 
-def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: bool) -> int:
-    """The sweep may start runs again and, unless detached, is followed to its end."""
+def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: bool, after_breach: bool) -> int:
+    """The sweep may start runs again and, unless detached, is followed to its end.
+
+    A sweep with a false success that nobody has lifted stays as it is, and so does the box, without `after_breach`.
+    """
     settings = load_settings()
     refuse_foreign_boxes(settings, boxes)
     _refuse_gate_without_end(wishes, detach=detach)
@@ -97,30 +100,34 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
             refuse_unwritable(wishes.out)
         if sweep.plan == IMPORT_PLAN:
             raise UsageError(f"sweep {sweep.id} was imported: no box can go on with it")
-        freed = _let_boxes_go(store, sweep) if sweep.state in {"finished", "cancelled"} else ()
-        if sweep.state == "finished" or (sweep.state == "cancelled" and freed):
-            return _close_still(store, sweep, wishes)
-        if sweep.state == "cancelled":
-            raise UsageError(f"sweep {sweep.id} was cancelled: it can't be resumed", hint=f"plan another: {call('c7')}")
+        if sweep.state in {"finished", "cancelled"}:
+            return _close_over(store, sweep, wishes, after_breach=after_breach)
+        if not after_breach:
+            # before a farm is started for it; asked again in the very transaction that orders
+            with store.begin() as connection:
+                refuse_breaches(connection, sweep.id)
         wanted = boxes or _boxes_of(settings, sweep)
         with _join(settings, wanted, undone=f"{sweep.id} was not resumed") as (farm, interrupts):
             with farm.begin() as connection:
+                lifted = clear_breaches(connection, sweep.id, after_breach=after_breach)
                 order(connection, sweep.id, "resume", "resumed")
                 given = read_progress(connection, sweep.id, 0).fresh
             known = max((run.verdict_id for run in given), default=0)
+            _tell(lifted)
             _note(f"{sweep.id}: goes on, {sweep.counts.closed} of {sweep.counts.total} runs are over")
             if detach:
                 return _leave(farm, sweep.id, wishes)
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=known)
 
 
-def _let_boxes_go(store: Farm, sweep: SweepRow) -> tuple[str, ...]:
+def _close_over(store: Farm, sweep: SweepRow, wishes: Wishes, *, after_breach: bool) -> int:
     """A false success in a sweep's last run holds its box, and nothing of the sweep is left to go on with."""
     with store.begin() as connection:
-        freed = let_boxes_go(connection, sweep.id)
-    if freed:
-        _note(f"{', '.join(freed)}: works again, held until now for a false success in {sweep.id}")
-    return freed
+        lifted = clear_breaches(connection, sweep.id, after_breach=after_breach)
+    _tell(lifted)
+    if sweep.state == "finished" or lifted:
+        return _close_still(store, sweep, wishes)
+    raise UsageError(f"sweep {sweep.id} was cancelled: it can't be resumed", hint=f"plan another: {call('c7')}")
 
 
 def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:
@@ -196,6 +203,11 @@ def _leave(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
     _print([sweep_id], None, as_json=False)
     _note(f"follow it: {call('follow', sweep_id)}")
     return EXIT_OK
+
+
+def _tell(lines: Sequence[str]) -> None:
+    for line in lines:
+        _note(line)
 
 
 def _note(message: str) -> None:

@@ -84,8 +84,11 @@ def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
 
 def _exit_code(sweep: SweepRow, wishes: Wishes, *, has_failed: bool) -> int:
     ending = Ending(sweep.state)
-    if ending in {Ending.PAUSED, Ending.HALTED}:
-        _note(f"{ending}; resume: {call('resume', sweep.id)}")
+    if ending is Ending.HALTED:
+        _note(f"halted for a false success; {call('resume', sweep.id)} says which, and how to go on")
+        return EXIT_INTERRUPTED
+    if ending is Ending.PAUSED:
+        _note(f"paused; resume: {call('resume', sweep.id)}")
         return EXIT_INTERRUPTED
     if ending is Ending.CANCELLED:
         _note(f"cancelled: {sweep.counts.cancelled} of {count(sweep.counts.total, 'run')} are dropped")

@@ -17,9 +17,9 @@ from scheduler.request import Prepared
 SCHEMA = 1
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, several: str = "") -> str:
     """`1 run`, `2 runs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun if number == 1 else several or noun + 's'}"
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -291,24 +291,6 @@ def save_verdict(connection: sa.Connection, new: NewVerdict) -> bool:
     return True
 
 
-def halt_after_breach(connection: sa.Connection, attempt_id: int, reason: str) -> None:
-    """The attempt's sweep starts nothing more and its box gets no runs, until a person says otherwise."""
-    connection.execute(
-        sa.text(
-            "update sweeps s set halted_at = coalesce(halted_at, clock_timestamp()), order_reason = :reason"
-            " from attempts a join site_runs r on r.id = a.run_id where a.id = :id and s.id = r.sweep_id"
-        ),
-        {"id": attempt_id, "reason": reason},
-    )
-    connection.execute(
-        sa.text(
-            "update boxes b set hold_reason = coalesce(hold_reason, :reason)"
-            " from attempts a where a.id = :id and b.name = a.box"
-        ),
-        {"id": attempt_id, "reason": reason},
-    )
-
-
 def mark_failed(connection: sa.Connection, record_id: int, error: str) -> None:
     """The record remembers that grading it failed, and how; the others go on (faults.md 19)."""
     connection.execute(

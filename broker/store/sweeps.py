@@ -276,9 +276,9 @@ def order(
     """The order stands in the sweep's row; once this is committed no start of the sweep can win against it.
 
     Cancel also cancels every run that has not started; with no run waiting or under way any more it is refused,
-    and a sweep of which it dropped none is finished, not cancelled, once those under way are. Resume also lets
-    boxes work again that are held for a false success of this sweep: whoever resumes it has looked. A finished
-    or cancelled sweep takes no order: UsageError.
+    and a sweep of which it dropped none is finished, not cancelled, once those under way are. Resume ends a pause,
+    never a halt: a halted sweep takes it only once its breaches are lifted (`lift_breaches`). A finished or
+    cancelled sweep takes no order: UsageError.
     """
     row = connection.execute(
         sa.text(f"select plan, {_STATE} as state from sweeps s where id = :id for no key update"), {"id": sweep_id}
@@ -287,11 +287,13 @@ def order(
         raise UsageError(f"sweep {sweep_id} was imported: it takes no {what}")
     if row.state in {"finished", "cancelled"}:
         raise UsageError(f"sweep {sweep_id} is {row.state}: it takes no {what}")
+    if what == "resume" and row.state == "halted":
+        raise UsageError(f"sweep {sweep_id} is halted for a false success: it takes no resume before that is lifted")
     if what == "cancel" and not _has_open_run(connection, sweep_id):
         raise UsageError(f"every run of sweep {sweep_id} is over: nothing is left to cancel")
     column = {
         "pause": "paused_at = clock_timestamp()",
-        "resume": "paused_at = null, halted_at = null",
+        "resume": "paused_at = null",
         "cancel": "cancelled_at = clock_timestamp()",
     }[what]
     connection.execute(
@@ -300,24 +302,7 @@ def order(
     )
     if what == "cancel":
         _cancel_unstarted(connection, sweep_id, reason)
-    elif what == "resume":
-        let_boxes_go(connection, sweep_id)
     return find_sweep(connection, sweep_id)
-
-
-# The reason is the one that `halt_after_breach` was given: it names the attempt.
-_LET_GO = """
-    update boxes b set hold_reason = null where hold_reason is not null and exists (
-        select from attempts a join site_runs r on r.id = a.run_id
-        where r.sweep_id = :id and a.box = b.name
-            and starts_with(b.hold_reason, 'false success in attempt ' || a.id || ':'))
-    returning b.name
-"""
-
-
-def let_boxes_go(connection: sa.Connection, sweep_id: str) -> tuple[str, ...]:
-    """Boxes that were held for a false success of this sweep work again; their names. The sweep may be over."""
-    return tuple(sorted(connection.scalars(sa.text(_LET_GO), {"id": sweep_id})))
 
 
 def _has_open_run(connection: sa.Connection, sweep_id: str) -> bool:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.errors import UsageError
 from broker.store import dispatching, grading
+from broker.store.breaches import lift_breaches
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, let_boxes_go, order
+from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep
 from grader.storing import MAX_TRIES, Progress, grade_pending, keep_record, persist
@@ -119,8 +121,13 @@ def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
         connection.execute(
             sa.text("update boxes set hold_reason = 'by hand' where name <> :x"), {"x": attempt.box.name}
         )
+        with pytest.raises(UsageError, match="halted for a false success"):
+            order(connection, sweep, "resume", "not looked at")
         # a person has looked; grading again halts nothing anew
-        order(connection, sweep, "resume", "looked at")
+        lifted = lift_breaches(connection, sweep, "anna")
+    assert (lifted.freed, lifted.held) == ((attempt.box.name,), ())
+    assert [(breach.run_name, breach.attempt_id) for breach in lifted.breaches] == [("x#1", attempt.attempt)]
+    assert attempt.payload in lifted.breaches[0].said
     grade_pending(engine)
     with begin(engine) as connection:
         assert find_sweep(connection, sweep).state == "active"
@@ -143,8 +150,9 @@ def test_a_box_held_for_a_sweep_that_is_over_is_let_go_and_no_other(
         assert find_sweep(connection, sweep).state == "finished"
     assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "hold"
     with begin(engine) as connection:
-        assert let_boxes_go(connection, sweep) == (attempt.box.name,)
-        assert let_boxes_go(connection, sweep) == ()
+        assert lift_breaches(connection, sweep, "anna").freed == (attempt.box.name,)
+        again = lift_breaches(connection, sweep, "anna")
+        assert (again.breaches, again.freed) == ((), ())
     assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "ok"
 
 

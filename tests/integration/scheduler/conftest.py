@@ -21,6 +21,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store import dispatching
+from broker.store.breaches import halt_after_breach
 from broker.store.engine import begin
 from broker.store.grading import NewVerdict, save_verdict
 from broker.types import Bucket
@@ -279,6 +280,19 @@ class Farm:
             assert save_verdict(connection, verdict)
             dispatching.settle_graded(connection)
             dispatching.finish_sweeps(connection)
+
+    def find_breach(self, attempt: int, said: str = "claimed: sent") -> None:
+        """The grader has found a false success in the attempt."""
+        with begin(self.engine) as connection:
+            halt_after_breach(connection, attempt, said)
+
+    @property
+    def hold(self) -> str | None:
+        """Why the box gets no runs, as its next beat is told."""
+        answer = self.box.client.beat(self.box.token, "ready", {})
+        reason = self.scalar("select hold_reason from boxes")
+        assert (answer.answer == "hold") == (reason is not None)
+        return str(reason) if reason else None
 
     def scalar(self, statement: str) -> Any:
         """One value from the database."""
