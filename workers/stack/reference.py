@@ -23,6 +23,7 @@ from workers.preflight import probe_renderer
 from workers.processes import ProcessBook, Recorded, find_survivors, kill_group
 from workers.stack.driver import facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
+from workers.stack.healing import choose_part, is_due
 from workers.stack.parts import Part, PartsTable
 
 AUDIT_CARD = "browser-audit000"
@@ -44,6 +45,9 @@ class ReferenceDriver:
         self._ready_file = self._folder / "renderer.ready"
         self._table = PartsTable(self._folder, book)
         self._give_up: Callable[[], bool] = lambda: False
+        self._facts: StackFacts | None = None
+        # parts that `heal` has killed since the boot
+        self._killed: set[str] = set()
         self._http = httpx.Client(trust_env=False, timeout=2.0)
 
     def boot(self, *, give_up: Callable[[], bool]) -> StackFacts:
@@ -66,6 +70,7 @@ class ReferenceDriver:
         facts = self._collect_facts(dashboard_id, revision=said.strip())
         self._await("renderer", lambda: self._ready_file.exists() and self._audit_card_answers(facts))
         write_facts(facts_path(self._box), facts)
+        self._facts = facts
         return facts
 
     def is_alive(self) -> bool:
@@ -79,15 +84,21 @@ class ReferenceDriver:
     def heal(self, reason: str) -> str | None:
         """The part's group is killed, which hangs and would not hear a signal; supervisord starts it anew at once.
 
-        A part that is coming up is left to it: under load that takes longer than the patience of whoever asks, and
-        a part that is killed again and again never comes up.
+        None when no part helps, or it is too early to say so of this one.
         """
-        part = _PART_BEHIND.get(reason)
+        answers = reason == "clean_start" and self._facts is not None and self._audit_card_answers(self._facts)
+        part = choose_part(reason, renderer_answers=answers)
         process = self._book.last(part) if part else None
         if part is None or process is None or not process.is_alive():
             return None
-        if not self._has_come_up(part, process) and time.time() - process.started_s < BOOT_TIMEOUT_S:
+        if not is_due(
+            age_s=time.time() - process.started_s,
+            patience_s=BOOT_TIMEOUT_S,
+            has_come_up=self._has_come_up(part, process),
+            was_killed=part in self._killed,
+        ):
             return None
+        self._killed.add(part)
         kill_group(process.pid)
         return part
 
@@ -116,6 +127,8 @@ class ReferenceDriver:
             time.sleep(_POLL_S)
 
     def _prepare(self) -> None:
+        self._facts = None
+        self._killed.clear()
         ports = self._box.ports
         for name in ("router", "http", "https", "backend"):
             if _is_listened_on(port := getattr(ports, name)):
@@ -264,8 +277,6 @@ class ReferenceDriver:
         return taken + alive
 
 
-# Which part a refusal speaks of.
-_PART_BEHIND = {"renderer": "renderer", "clean_start": "renderer", "router": "router", "backend": "backend"}
 _STACK_PARTS = frozenset({"supervisord", "router", "sites", "backend", "renderer"})
 
 
