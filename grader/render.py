@@ -10,7 +10,7 @@ from grader.importer import RULE_IMPORTED
 from grader.lines import DASH, Line, count, flow, printable, wrap, write_lines
 from grader.marker_check import MarkerCheck
 from grader.scorecard import Exclusion, Miss, Scorecard
-from grader.tables import rate, tabulate_breakdowns, tabulate_claims, tabulate_comparisons, tabulate_criteria
+from grader.tables import reach, tabulate_breakdowns, tabulate_claims, tabulate_comparisons, tabulate_criteria
 
 __all__ = ["Line", "printable", "render_attempt", "render_scorecard", "write_lines"]
 
@@ -56,6 +56,8 @@ def _header(card: Scorecard, markers: int, width: int) -> Iterator[Line]:
         times = (f"{sweep.started_at:%Y-%m-%d %H:%M:%S} - {end} UTC",)
     boxes = count(len(card.boxes), "box", "boxes")
     yield from flow((boxes, f"grader {versions}", checked.text, *times), width)
+    if card.not_pooled:
+        yield Line(text=f"no one sample, so no rates: {card.not_pooled}", style="bold yellow")
     if card.faults:
         yield Line(text=f"faults injected: {', '.join(card.faults)}", style="bold yellow")
     scales = [scale for scale in card.leash_scales if scale != 1.0]
@@ -70,7 +72,7 @@ def _totals(card: Scorecard, width: int) -> Iterator[Line]:
     yield from flow((f"{runs} ({count(card.retries.attempts, 'retry', 'retries')})", families), width, gap=5)
     if card.retries.attempts:
         first = card.first_attempts
-        yield Line(text=f"first attempts alone: {first.attempts}, reach {rate(first.reach[0])}, infra {first.infra}")
+        yield Line(text=f"first attempts alone: {first.attempts}, reach {reach(first)}, infra {first.infra}")
     if sweep.ungraded or sweep.runs_closed < sweep.runs:
         yield Line(
             text=f"{sweep.state}: {sweep.runs_closed} of {count(sweep.runs, 'run')} over, "

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from broker.types import Bucket, Claim, Evidence, Family, Seen
-from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings
+from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings, unlike
 from grader.criteria.cells import Counts, Group, SkillTally
 from grader.facts import AttemptRow
 from grader.marker_check import MarkerCheck
@@ -19,7 +20,7 @@ SCORECARD_SCHEMA = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Attempts by family; the four always sum to `attempts`."""
+    """Attempts by family; the four always sum to `attempts`. `reach` is empty where rates are not pooled."""
 
     attempts: int
     ok: int
@@ -84,6 +85,8 @@ class Scorecard:
     # what a reference stack was told to inject, and by how much it shortened the product's waits
     faults: tuple[str, ...]
     leash_scales: tuple[float, ...]
+    # why the attempts are not one sample, so that no rate of them is given; empty: they are
+    not_pooled: str
     tally: Tally
     first_attempts: Tally
     retries: Tally
@@ -114,7 +117,8 @@ def build_scorecard(
     """
     ordered = sorted(rows, key=lambda row: (row.trial, row.site, row.arm, row.attempt_no, row.attempt_id))
     sample = Sample(sweep=sweep, rows=ordered)
-    groups = sample.groups
+    groups, not_pooled = sample.groups, unlike(sample)
+    count = partial(_tally, has_rates=not not_pooled)
     return Scorecard(
         sweep=sweep,
         grader_versions=tuple(sorted({row.grader_version for row in ordered})),
@@ -124,24 +128,27 @@ def build_scorecard(
         product_revisions=_distinct(one.product_revision for one in sample.conditions),
         faults=_distinct(one.faults for one in sample.conditions),
         leash_scales=tuple(sorted({one.leash_scale for one in sample.conditions})),
-        tally=_tally(groups),
-        first_attempts=_tally({group: times for group, times in groups.items() if group.is_first}),
-        retries=_tally({group: times for group, times in groups.items() if not group.is_first}),
+        not_pooled=not_pooled,
+        tally=count(groups),
+        first_attempts=count({group: times for group, times in groups.items() if group.is_first}),
+        retries=count({group: times for group, times in groups.items() if not group.is_first}),
         criteria=judge_criteria(sample, baseline=baseline, known=known),
         exclusions=_exclusions(ordered),
         misses=_misses(ordered, Family.PRODUCT),
         spoilt=_misses(ordered, Family.INFRA),
         claim_by_page=_claim_by_page(groups),
         skills=sample.skills,
-        by_site=_break_down(groups, lambda group: group.site),
-        by_shape=_break_down(groups, lambda group: group.editor_shape),
+        by_site=_break_down(groups, lambda group: group.site, count),
+        by_shape=_break_down(groups, lambda group: group.editor_shape, count),
         # imported attempts have none
-        by_box=_break_down({group: times for group, times in groups.items() if group.box}, lambda group: group.box),
+        by_box=_break_down(
+            {group: times for group, times in groups.items() if group.box}, lambda group: group.box, count
+        ),
         markers=markers,
     )
 
 
-def _tally(groups: Counts) -> Tally:
+def _tally(groups: Counts, *, has_rates: bool) -> Tally:
     """These attempts by family, with their reach."""
     families: Counter[Family] = Counter()
     for group, times in groups.items():
@@ -152,7 +159,7 @@ def _tally(groups: Counts) -> Tally:
         product=families[Family.PRODUCT],
         infra=families[Family.INFRA],
         not_measurable=families[Family.NOT_MEASURABLE],
-        reach=reach_readings(groups),
+        reach=reach_readings(groups) if has_rates else (),
     )
 
 
@@ -201,12 +208,12 @@ def _claim_by_page(groups: Counts) -> tuple[ClaimByPage, ...]:
     return tuple(ClaimByPage(claim=claim, page=page, attempts=counts[claim, page]) for claim in Claim for page in Seen)
 
 
-def _break_down(groups: Counts, key: Callable[[Group], str]) -> tuple[Breakdown, ...]:
+def _break_down(groups: Counts, key: Callable[[Group], str], count: Callable[[Counts], Tally]) -> tuple[Breakdown, ...]:
     parts: dict[str, dict[Group, int]] = {}
     for group, times in groups.items():
         parts.setdefault(key(group), {})[group] = times
     return tuple(
-        Breakdown(key=name, tally=_tally(part), buckets=_by_bucket(part)) for name, part in sorted(parts.items())
+        Breakdown(key=name, tally=count(part), buckets=_by_bucket(part)) for name, part in sorted(parts.items())
     )
 
 

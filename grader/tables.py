@@ -9,7 +9,7 @@ from broker.types import Bucket, Claim, Seen
 from grader.criteria import Cell, Comparison, Mark, Reading
 from grader.intervals import Interval
 from grader.lines import DASH, SHORT_MS, Line, duration, percent
-from grader.scorecard import Breakdown, ClaimByPage, Scorecard
+from grader.scorecard import Breakdown, ClaimByPage, Scorecard, Tally
 
 # from here on a row has a place for the value before bv3
 _WIDE = 100
@@ -40,7 +40,7 @@ def tabulate_criteria(card: Scorecard, width: int) -> Iterator[Line]:
         )
         yield from _with_remarks(row, cell, width, is_wide=is_wide)
         for reading in cell.also:
-            measured, interval = rate(reading), _interval(reading.interval, "share")
+            measured, interval = _rate(reading), _interval(reading.interval, "share")
             yield Line(text=_columns("", "", "", "", measured, interval, "", is_wide=is_wide), style="dim")
             yield Line(text=f"  ^ {reading.label}", style="dim")
 
@@ -73,7 +73,7 @@ def _remark(cell: Cell) -> str:
 
 def _measured(cell: Cell) -> str:
     if cell.unit == "count":
-        return f"{cell.numerator} of {cell.denominator} claims" if cell.denominator else DASH
+        return _claims(cell)
     if cell.value is None:
         return DASH
     if cell.unit == "ms":
@@ -83,8 +83,19 @@ def _measured(cell: Cell) -> str:
     return f"{cell.numerator}/{cell.denominator}  {percent(cell.value)}"
 
 
-def rate(reading: Reading) -> str:
-    """The counts and their share; a dash where nothing was measurable."""
+def _claims(cell: Cell) -> str:
+    if cell.value is None:
+        return DASH
+    # of how many is a rate, which unlike attempts do not have
+    return f"{cell.numerator} of {cell.denominator} claims" if cell.denominator else f"{cell.numerator}"
+
+
+def reach(tally: Tally) -> str:
+    """The tally's first reading; a dash where rates are not pooled or nothing was measurable."""
+    return _rate(tally.reach[0]) if tally.reach else DASH
+
+
+def _rate(reading: Reading) -> str:
     if reading.value is None:
         return DASH
     return f"{reading.numerator}/{reading.denominator}  {percent(reading.value)}"
@@ -161,7 +172,7 @@ def tabulate_breakdowns(card: Scorecard, width: int) -> Iterator[Line]:
                 yield Line()
             yield Line(text=_group(title, "attempts", "reach", "excluded", "failed", pad=pad), style="dim")
         for group in groups:
-            cells = (str(group.tally.attempts), rate(group.tally.reach[0]), str(group.tally.not_measurable or DASH))
+            cells = (str(group.tally.attempts), reach(group.tally), str(group.tally.not_measurable or DASH))
             start = _group(_key(group), *cells, "", pad=pad)
             yield from _hang(start, _failed(group), width, column=pad + _GROUP_WIDTH)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grader.criteria.cells import Cell, Comparison, Mark, Reading, RetiredSite, Sample, SweepFacts
 from grader.criteria.claims import judge_false_success, judge_fast_path, judge_verified_writes
-from grader.criteria.conditions import withhold
+from grader.criteria.conditions import unlike, withhold
 from grader.criteria.durations import judge_other_ms, judge_prestage, judge_write_time
 from grader.criteria.flake import judge_flake
 from grader.criteria.reach import judge_holdout, judge_reach, reach_readings
@@ -23,6 +23,7 @@ __all__ = [
     "SweepFacts",
     "judge_criteria",
     "reach_readings",
+    "unlike",
 ]
 
 

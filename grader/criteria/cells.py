@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from broker.types import Bucket, Claim, Evidence, Mode, Seen
+from broker.types import Bucket, Claim, Evidence, Family, Mode, Seen
 from grader import intervals
 from grader.facts import AttemptRow
 from grader.intervals import Interval
@@ -19,6 +19,8 @@ KNOWN_SUITE, HOLDOUT_SUITE = "known", "holdout"
 # Trials per site that the seed judges a suite's criteria at: c7 runs the known suite 12 times, c8 the holdout twice.
 _PLANNED_TRIALS = {KNOWN_SUITE: 12, HOLDOUT_SUITE: 2}
 _OTHER_TRIALS = 12
+# what the infrastructure spoilt enters no rate but that of flake
+INFRA = frozenset(bucket for bucket in Bucket if bucket.family is Family.INFRA)
 
 Rows = Sequence[AttemptRow]
 
@@ -193,12 +195,29 @@ class Sample:
     @cached_property
     def conditions(self) -> frozenset[Conditions]:
         """What the attempts ran under, each combination once."""
+        return self.measured_conditions | self.spoilt_conditions
+
+    @property
+    def measured_conditions(self) -> frozenset[Conditions]:
+        """The same of the attempts that the infrastructure did not spoil: what every rate but flake rests on."""
+        return self._conditions[False]
+
+    @property
+    def spoilt_conditions(self) -> frozenset[Conditions]:
+        """The same of those that it spoilt."""
+        return self._conditions[True]
+
+    @cached_property
+    def _conditions(self) -> Mapping[bool, frozenset[Conditions]]:
+        """What attempts ran under, by whether they were spoilt."""
         # through plain tuples: a hundred thousand of them are hashed
-        found = {
-            (facts.mode, facts.renderer, facts.lane, facts.product_revision, facts.leash_scale, facts.faults)
-            for facts in (row.facts for row in self.rows)
-        }
-        return frozenset(map(Conditions._make, found))
+        found: dict[bool, set[tuple[Any, ...]]] = {False: set(), True: set()}
+        for row in self.rows:
+            facts = row.facts
+            found[row.bucket in INFRA].add(
+                (facts.mode, facts.renderer, facts.lane, facts.product_revision, facts.leash_scale, facts.faults)
+            )
+        return {is_spoilt: frozenset(map(Conditions._make, values)) for is_spoilt, values in found.items()}
 
     @cached_property
     def groups(self) -> Counts:

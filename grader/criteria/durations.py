@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from broker.types import Bucket, Family, Mode
+from broker.types import Bucket, Mode
 from grader import intervals
-from grader.criteria.cells import Cell, Comparison, Sample, settle
+from grader.criteria.cells import INFRA, Cell, Comparison, Sample, settle
 from grader.criteria.conditions import OTHER_REVISION, incomparable, other_sites
 from grader.criteria.shift import LEAVES, compare_buckets, timed_sites
 from grader.facts import AttemptRow
@@ -18,7 +18,6 @@ _PRESTAGE_VALUES = 6
 _FAST_TIERS = frozenset({0, 1})
 _OTHER_TARGET = -0.50
 _SHIFT_TARGET = 0.10
-_INFRA = frozenset(bucket for bucket in Bucket if bucket.family is Family.INFRA)
 _IMPORTED = "imported"
 
 
@@ -41,7 +40,7 @@ def judge_write_time(sample: Sample) -> Cell:
 
 def judge_prestage(sample: Sample) -> Cell:
     """5: prestage of runs whose first dispatch found its composer without a model (tier 0 or 1)."""
-    measured = [row for row in sample.rows if row.bucket not in _INFRA]
+    measured = [row for row in sample.rows if row.bucket not in INFRA]
     hits = [row for row in measured if row.facts.timing.tier in _FAST_TIERS]
     times = [row.facts.timing.prestage_ms for row in hits if row.facts.timing.prestage_ms is not None]
     middle, interval = intervals.median(times), intervals.median_interval(times)

@@ -32,6 +32,7 @@ from grader.evidence import build_case
 from grader.grading import Graded, grade_record
 from grader.rules import RULES
 from grader.slicing import explain_slice
+from grader.surface import is_message_box
 
 PARENT, FIRST, SECOND, CARD, OTHER = "1" * 32, "2" * 32, "3" * 32, "browser-0a1b2c3d", "browser-4e5f6071"
 PAYLOAD = "probe k3f9x coverage alpha"
@@ -229,10 +230,9 @@ def test_what_a_box_is_called_forges_no_line(text: str) -> None:
     # a name is printed with repr, which leaves no line's end in it
     name = f"[browser-sendscript] fill target {text[:3_000]!r} [1] on https://x.com/home"
     graded = grade(print_log([name, DRYRUN]))
-    assert graded.verdict.rule in {"page_unread", "filled_message_box"}
-    assert (graded.verdict.rule == "filled_message_box") is graded.facts.target.strip("\ufffd \t").startswith(
-        "Message"
-    ) or True
+    # nobody read the page: the name is all there is to say what was filled
+    expected = "filled_message_box" if is_message_box(text[:3_000], TASK) else "page_unread"
+    assert graded.verdict.rule == expected
     assert graded.facts.claim == "filled"
     assert len(graded.facts.lines) == 2
 

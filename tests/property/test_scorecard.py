@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from typing import Any
 
 from hypothesis import given, settings
@@ -156,25 +157,94 @@ def _add(rows: list[AttemptRow], **changes: Any) -> list[AttemptRow]:
     return [*rows, AttemptRow(**values | changes)]
 
 
+# what an attempt that the infrastructure spoilt may say of where it ran, nothing at all included
+SURROUNDINGS = st.fixed_dictionaries(
+    {
+        "mode": optional(st.sampled_from(Mode)),
+        "lane": st.sampled_from(["", "opus"]),
+        "renderer": st.sampled_from(["", "electron"]),
+        "product_revision": st.sampled_from(["", "r2"]),
+        "leash_scale": st.sampled_from([1.0, 0.1]),
+        "faults": st.sampled_from(["", "all"]),
+    }
+)
+
+
 @given(
     rows=attempts(),
     suite=SUITES,
     bucket=st.sampled_from(INFRA),
     timing=TIMINGS,
     rule=st.sampled_from(["box_lost", "imported"]),
+    surroundings=SURROUNDINGS,
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_infra_attempt_more_changes_no_rate_but_flake(
-    rows: list[AttemptRow], suite: str, bucket: Bucket, timing: Timing, rule: str
+    rows: list[AttemptRow], suite: str, bucket: Bucket, timing: Timing, rule: str, surroundings: dict[str, Any]
 ) -> None:
-    facts = VerdictFacts(timing=timing, wall_ms=9, mode=Mode.DRY, claim=Claim.FILLED)
+    seen: dict[str, Any] = {"lane": "stub", "renderer": "playwright", "product_revision": "r1"}
+    rows = [dataclasses.replace(row, facts=dataclasses.replace(row.facts, **seen)) for row in rows]
+    facts = VerdictFacts(timing=timing, wall_ms=9, claim=Claim.FILLED, **surroundings)
     before, after = card_of(rows, suite=suite), card_of(_add(rows, bucket=bucket, facts=facts, rule=rule), suite=suite)
     for cell, again in zip(before.criteria, after.criteria, strict=True):
         if cell.number != FLAKE:
             assert _rate(cell) == _rate(again)
     assert (after.tally.infra, after.tally.reach) == (before.tally.infra + 1, before.tally.reach)
-    flake = after.criteria[FLAKE - 1]
-    assert (flake.numerator, flake.denominator) == (before.tally.infra + 1, len(rows) + 1)
+    assert after.not_pooled == before.not_pooled == ""
+    flake, others = after.criteria[FLAKE - 1], {"lane", "renderer", "product_revision", "leash_scale", "faults"}
+    if rows and facts.mode and _is_elsewhere(facts, others):
+        assert (flake.value, flake.numerator, flake.denominator, flake.mark) == (None, None, None, Mark.OPEN)
+        assert flake.hint.startswith("not pooled")
+    else:
+        assert (flake.numerator, flake.denominator) == (before.tally.infra + 1, len(rows) + 1)
+
+
+def _is_elsewhere(facts: VerdictFacts, names: set[str]) -> bool:
+    """Whether the spoilt attempt says of one of these what the others of the sweep do not."""
+    return any(getattr(facts, name) not in {"", 1.0} for name in names)
+
+
+def _numbers(value: Any) -> list[Any]:
+    """Every reading in this JSON: the tallies' and those beside a cell."""
+    if isinstance(value, list):
+        return [number for item in value for number in _numbers(item)]
+    if not isinstance(value, dict):
+        return []
+    here = [value[key] for key in ("numerator", "denominator", "value", "interval") if key in value]
+    return here + [number for item in value.values() for number in _numbers(item)]
+
+
+@given(
+    rows=attempts(),
+    suite=SUITES,
+    other=st.sampled_from(
+        [
+            {"lane": "opus"},
+            {"renderer": "electron"},
+            {"product_revision": "r2"},
+            {"mode": Mode.LIVE},
+            {"leash_scale": 0.1},
+        ]
+    ),
+    at=st.integers(0, 100),
+    width=st.sampled_from([80, 100, 120]),
+)
+@settings(max_examples=60, deadline=None)
+def test_unlike_attempts_have_no_rate_anywhere(
+    rows: list[AttemptRow], suite: str, other: dict[str, Any], at: int, width: int
+) -> None:
+    mixed = _add(_add(rows, facts=VerdictFacts(mode=Mode.DRY)), facts=VerdictFacts(**{"mode": Mode.DRY} | other))
+    random.Random(at).shuffle(mixed)
+    card = card_of(mixed, suite=suite)
+    (name,) = other
+    assert card.not_pooled.startswith(f"{name.replace('_', ' ')} differs: ")
+    breaches = card.criteria[2].numerator if card.criteria[2].mark is Mark.FAIL else None
+    plain = to_json(card)
+    plain["criteria"] = [cell for cell in plain["criteria"] if breaches is None or cell["number"] != 3]
+    assert {number for number in _numbers(plain) if number is not None} == set()
+    text = "\n".join(line.text for line in render_scorecard(card, width=width, markers=1))
+    assert re.findall(r"\d+/\d+  |\d\.\d%", text) == []
+    assert text.count("differs") == 1
 
 
 @given(rows=attempts())

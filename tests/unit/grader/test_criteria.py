@@ -131,8 +131,8 @@ def test_one_faulted_attempt_is_enough_to_withhold_the_verdicts(whole: Whole, sw
     rows[5] = dataclasses.replace(rows[5], facts=dataclasses.replace(rows[5].facts, faults="renderer_killed"))
     cells = _cells(sweep_of(108), rows)
     assert {cell.mark for cell in cells.values()} == {Mark.OPEN}
-    assert cells[1].value is None
-    assert cells[1].hint == "not pooled, faults differs: none, renderer_killed"
+    assert (cells[1].value, cells[1].hint) == (None, "not pooled")
+    assert build_scorecard(sweep_of(108), rows).not_pooled == "faults differs: none, renderer_killed"
 
 
 def test_scaled_waits_are_not_the_products_but_a_false_success_is(whole: Whole, sweep_of: Sweep) -> None:
@@ -156,10 +156,92 @@ def test_scaled_waits_are_not_the_products_but_a_false_success_is(whole: Whole, 
 def test_rates_of_unlike_attempts_are_not_pooled(whole: Whole, sweep_of: Sweep, name: str, value: Any) -> None:
     rows = whole()
     rows[0] = dataclasses.replace(rows[0], facts=dataclasses.replace(rows[0].facts, **{name: value}))
-    cells = _cells(sweep_of(108), rows)
-    assert {cell.value for cell in cells.values()} == {None}
-    assert {cell.mark for cell in cells.values()} == {Mark.OPEN}
-    assert f"{name.replace('_', ' ')} differs" in cells[7].hint
+    card = build_scorecard(sweep_of(108), rows)
+    for cell in card.criteria:
+        assert (cell.value, cell.numerator, cell.denominator, cell.interval, cell.also) == (None, None, None, None, ())
+        assert cell.mark is Mark.OPEN
+    assert {card.criteria[number - 1].hint for number in (1, 3, 4, 5, 6, 7)} == {"not pooled"}
+    assert card.not_pooled.startswith(f"{name.replace('_', ' ')} differs: ")
+
+
+def test_no_table_pools_what_the_criteria_do_not(whole: Whole, row_of: Row, sweep_of: Sweep) -> None:
+    # one lane reaches all and the other none: half of them is no lane's reach
+    rows = [
+        row if row.bucket is Bucket.OK else dataclasses.replace(row, facts=dataclasses.replace(row.facts, lane="haiku"))
+        for row in whole(*[Bucket.PRODUCT_NO_COMPOSER] * 54)
+    ]
+    rows.append(row_of(200, Bucket.INFRA_ROUTER, run_id=5, attempt_no=2))
+    card = build_scorecard(sweep_of(108), rows)
+    tables = (card.by_site, card.by_shape, card.by_box)
+    tallies = [card.tally, card.first_attempts, card.retries, *(part.tally for table in tables for part in table)]
+    assert {tally.reach for tally in tallies} == {()}
+    assert (card.tally.ok, card.tally.product, card.tally.infra) == (54, 54, 1), "counts stay"
+    lines = [line.text for line in render_scorecard(card, width=120, markers=93)]
+    assert "no one sample, so no rates: lane differs: haiku, stub" in lines
+    assert "first attempts alone: 108, reach -, infra 0" in lines
+    assert not any("54/108" in line or "50.0%" in line for line in lines)
+    assert sum("lane differs" in line for line in lines) == 1, "the reason is said once"
+
+
+def test_a_false_success_among_unlike_attempts_is_a_count_and_no_rate(whole: Whole, sweep_of: Sweep) -> None:
+    rows = whole(Bucket.PRODUCT_FALSE_SUCCESS)
+    rows[1] = dataclasses.replace(rows[1], facts=dataclasses.replace(rows[1].facts, lane="haiku"))
+    card = build_scorecard(sweep_of(108), rows)
+    third = card.criteria[2]
+    assert (third.mark, third.numerator, third.denominator) == (Mark.FAIL, 1, None)
+    lines = [line.text for line in render_scorecard(card, width=120, markers=93)]
+    assert any(line.startswith("3 false success claims    exactly 0     unknown        1     ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"mode": Mode.LIVE},
+        {"product_revision": ""},
+        {"lane": "haiku"},
+        {"renderer": "electron"},
+        {"product_revision": "b"},
+        {"mode": None, "lane": "", "renderer": ""},
+    ],
+    ids=str,
+)
+def test_a_spoilt_attempt_under_other_conditions_takes_no_rate_away(
+    whole: Whole, sweep_of: Sweep, facts: dict[str, Any]
+) -> None:
+    seen = {"product_revision": "a"}
+    rows = whole(facts=seen)
+    before = _cells(sweep_of(108), rows)
+    spoilt = dataclasses.replace(rows[5].facts, **facts)
+    again = dataclasses.replace(rows[5], attempt_no=2, attempt_id=999)
+    rows[5] = dataclasses.replace(rows[5], bucket=Bucket.INFRA_HARNESS, rule="wrong_mode", facts=spoilt)
+    after = _cells(sweep_of(108), [*rows, again])
+    for number in (1, 4, 5, 6):
+        assert after[number] == before[number]
+    assert after[1].mark is Mark.PASS
+
+
+@pytest.mark.parametrize(
+    ("facts", "hint"),
+    [
+        # a mode that was not the plan's is what spoilt it, and an attempt that died early says little
+        ({"mode": Mode.LIVE}, "364 more clean runs for 95%"),
+        ({"product_revision": ""}, "364 more clean runs for 95%"),
+        ({"mode": None, "lane": "", "renderer": ""}, "364 more clean runs for 95%"),
+        ({"lane": "haiku"}, "not pooled, lane differs: haiku, stub"),
+        ({"renderer": "electron"}, "not pooled, renderer differs: electron, playwright"),
+    ],
+    ids=str,
+)
+def test_flake_is_not_blanked_by_what_it_counts_but_by_another_lane(
+    whole: Whole, sweep_of: Sweep, facts: dict[str, Any], hint: str
+) -> None:
+    rows = whole(facts={"product_revision": "a"})
+    spoilt = dataclasses.replace(rows[5].facts, **facts)
+    again = dataclasses.replace(rows[5], attempt_no=2, attempt_id=999)
+    rows[5] = dataclasses.replace(rows[5], bucket=Bucket.INFRA_HARNESS, rule="wrong_mode", facts=spoilt)
+    cell = _cells(sweep_of(108), [*rows, again])[7]
+    assert cell.hint == hint
+    assert (cell.value is None) is hint.startswith("not pooled")
 
 
 def test_an_attempt_that_left_no_record_is_unlike_nothing(whole: Whole, sweep_of: Sweep) -> None:

@@ -157,9 +157,9 @@ def test_fewer_than_six_prestage_times_settle_nothing(row_of: Row, sweep_of: Swe
 
 def test_rates_of_two_renderers_are_not_pooled(row_of: Row, sweep_of: Sweep) -> None:
     rows = [row_of(1), row_of(2, facts={"renderer": "electron"})]
-    cell = _cell(1, sweep_of(2), rows)
-    assert (cell.value, cell.mark) == (None, Mark.OPEN)
-    assert "renderer differs" in cell.hint
+    card = build_scorecard(sweep_of(2), rows)
+    assert (card.criteria[0].value, card.criteria[0].mark, card.criteria[0].hint) == (None, Mark.OPEN, "not pooled")
+    assert card.not_pooled == "renderer differs: electron, playwright"
 
 
 def test_retries_stand_apart_from_first_attempts(row_of: Row, sweep_of: Sweep) -> None:
