@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.errors import UsageError
-from broker.types import Bucket, Evidence
+from broker.types import Bucket, Evidence, Family
 from grader.facts import AttemptRow
 from grader.intervals import Interval, upper_bound
 
@@ -22,6 +22,8 @@ TRUTH = "truth"
 NO_FAULT = "none"
 # A reference stack's revision begins so; nothing else tells the truth.
 _REFERENCE = "reference-"
+# Why a truth is true begins so where it was written before the fault happened, and nothing after it.
+_AHEAD = "written ahead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,14 @@ class Truth:
     # of the first child's row; None: it printed none
     total_ms: int | None
     why: str
+
+    @property
+    def is_foretold(self) -> bool:
+        """Whether it says what was to happen to a run that was then cut off for another reason.
+
+        Only what ends the stack itself is true although nobody was left to say so.
+        """
+        return self.why.startswith(_AHEAD) and self.bucket.family is not Family.INFRA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +225,12 @@ def _tell(one: Witnessed) -> Truth | Untold:
     if one.truth is None:
         return Untold(sweep=one.sweep, row=one.row, why="its record holds no truth")
     try:
-        return read_truth(one.truth)
+        truth = read_truth(one.truth)
     except ValueError as error:
         return Untold(sweep=one.sweep, row=one.row, why=str(error))
+    if truth.is_foretold:
+        return Untold(sweep=one.sweep, row=one.row, why="the run was cut off before its truth was known")
+    return truth
 
 
 def _compare(truth: Truth, row: AttemptRow) -> tuple[str, ...]:

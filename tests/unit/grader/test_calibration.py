@@ -118,6 +118,25 @@ def test_an_exclusion_on_the_wrong_evidence_and_a_neighbours_time_are_wrong_too(
     }
 
 
+def test_what_was_foretold_of_a_run_that_was_cut_off_is_no_truth_unless_the_fault_itself_ended_the_stack(
+    witness: Callable[..., Witnessed],
+) -> None:
+    ahead = "written ahead: the renderer"
+    done = calibrate(
+        [SWEEP],
+        [
+            witness(1, Bucket.PRODUCT_TIMEOUT, told("product_fill_died", fault="editor_rejects", why=ahead)),
+            witness(2, Bucket.OK, told("ok", fault="stale_skill", why=ahead)),
+            witness(3, Bucket.INFRA_NO_RENDERER, told("infra_no_renderer", fault="renderer_killed", why=ahead)),
+            witness(4, Bucket.OK, told("ok", fault="stale_skill", why="where the payload stands, not written ahead")),
+        ],
+    )
+    why = "the run was cut off before its truth was known"
+    assert [(one.row.name, one.why) for one in done.untold] == [("x#1", why), ("x#2", why)]
+    assert (done.compared, done.misgraded) == (2, ())
+    assert {one.fault: one.attempts for one in done.faults} == {"renderer_killed": 1, "stale_skill": 1}
+
+
 def test_the_order_of_attempts_and_sweeps_changes_nothing(witness: Callable[..., Witnessed]) -> None:
     other = "c7-20261129T220003Z-zzzz"
     attempts = [*mixed(witness), witness(1, sweep=other), witness(1, sweep=other, attempt_no=2)]
