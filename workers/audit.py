@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -20,6 +20,8 @@ from workers.page import blind_read, interpret
 AUDIT_WINDOW_S = 2.5
 # An editor may take a text back, or show it late: most have made up their mind by then.
 SETTLED_S = 0.7
+# What fails sooner was answered: a page on its way elsewhere can't be read, and can soon after.
+_AT_ONCE_MS = 500
 # All that a page may bring over: an answer of some hundred kB still comes in time.
 _LIMITS = {"chars": 400_000, "full": 500, "empty": 20}
 
@@ -58,24 +60,42 @@ def choose_cards(cards: Mapping[str, str | None], spawners: frozenset[str]) -> t
 def read_cards(product: ProductClient, target: AuditTarget) -> tuple[PageRead, ...]:
     """One read per card at once, and another of each that has editables once they have settled.
 
-    One that could not be done in time says so.
+    A card whose read failed at once is read again while the window lasts. One that could not be done in time says so.
     """
-    reads = tuple(read_card(product, card, target) for card in target.cards)
-    again = [read.card for read in reads if read.editables]
-    if again:
-        time.sleep(max(0.0, target.ended_s + SETTLED_S - time.monotonic()))
-    return reads + tuple(read_card(product, card, target) for card in again)
+    reads = _read_each(product, target.cards, target)
+    again = [read.card for read in reads if read.editables or _may_recover(read)]
+    at_s = max(target.ended_s + SETTLED_S, time.monotonic())
+    while again and at_s < target.deadline_s:
+        time.sleep(max(0.0, at_s - time.monotonic()))
+        later = _read_each(product, again, target)
+        reads += later
+        again = [read.card for read in later if _may_recover(read)]
+        at_s = time.monotonic() + SETTLED_S
+    return reads
 
 
-def read_card(product: ProductClient, card: str, target: AuditTarget) -> PageRead:
+def _read_each(product: ProductClient, cards: Sequence[str], target: AuditTarget) -> tuple[PageRead, ...]:
+    """One read per card, each with an equal part of the time that is left: one that hangs costs no other its read."""
+    reads = []
+    for left, card in zip(range(len(cards), 0, -1), cards, strict=True):
+        now_s = time.monotonic()
+        reads.append(_read_card(product, card, target, until_s=now_s + (target.deadline_s - now_s) / left))
+    return tuple(reads)
+
+
+def _may_recover(read: PageRead) -> bool:
+    return bool(read.error) and read.duration_ms < _AT_ONCE_MS
+
+
+def _read_card(product: ProductClient, card: str, target: AuditTarget, *, until_s: float) -> PageRead:
     """What the card's page shows now. Never raises a ProductError: the read itself says what went wrong."""
     begun_s = time.monotonic()
     offset_ms = round((begun_s - target.ended_s) * 1000)
     listing = None
     try:
-        plain = _read_page(product, card, target.deadline_s - begun_s)
+        plain = _read_page(product, card, until_s - begun_s)
         if plain.get("unread"):
-            listing = _list_elements(product, card, target.deadline_s - time.monotonic())
+            listing = _list_elements(product, card, until_s - time.monotonic())
     except ProductError as error:
         return blind_read(
             card=card,

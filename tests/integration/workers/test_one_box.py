@@ -50,8 +50,8 @@ def run_sweep(farm: Any, box: Any, *sites: str, trials: int = 1, timeout_s: floa
 
 def test_order_becomes_a_record_with_the_payload_read_on_the_page(farm: Any, box: Any) -> None:
     for record in run_sweep(farm, box, "x", "youtube", "reddit"):
-        first, read = record.reads
-        assert (first.card, first.payload, first.payload_count) == (read.card, read.payload, read.payload_count)
+        *earlier, read = record.reads
+        assert {first.card for first in earlier} == {read.card}, "the same card twice, or more where one read failed"
         assert (read.payload, read.payload_count) == (Seen.SEEN, 1)
         assert record.payload == read.editables[0].text.strip()
         assert record.prompt.count(f'"{record.payload}"') == 1

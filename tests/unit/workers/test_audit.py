@@ -1,0 +1,121 @@
+"""When each card is read, how often, and what a read that fails costs the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from broker.types import PageRead, Seen
+from workers import audit
+from workers.audit import AUDIT_WINDOW_S, AuditTarget, read_cards
+from workers.client.errors import BackendAwayError, CommandFailedError
+from workers.client.product import ProductClient
+
+PAYLOAD = "probe x 1"
+FILLED = {
+    "editables": [{"text": PAYLOAD, "length": 9, "kind": "textarea"}],
+    "url": "https://x.com/home",
+    "frames": 1,
+    "unread": 0,
+    "password_form": False,
+    "challenge": False,
+}
+EMPTY = FILLED | {"editables": []}
+AWAY = "Execution context was destroyed"
+
+
+class Clock:
+    """Time that goes by only where it is waited for."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.now_s += seconds
+
+
+class Product:
+    """Answers reads of each card in turn: a page, an error at once, or nothing (None) until the caller gives up."""
+
+    def __init__(self, clock: Clock, answers: dict[str, list[Any]]) -> None:
+        self.clock = clock
+        self.answers = answers
+
+    def evaluate(self, card: str, _expression: str, *, timeout_s: float) -> str:
+        assert timeout_s > 0
+        answer = self.answers[card].pop(0)
+        if answer is None:
+            self.clock.sleep(timeout_s)
+            raise BackendAwayError("no answer in time", may_have_arrived=True)
+        self.clock.sleep(0.02)
+        if isinstance(answer, str):
+            raise CommandFailedError(answer)
+        return json.dumps(answer)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The audit's clock."""
+    made = Clock()
+    monkeypatch.setattr(audit, "time", made)
+    return made
+
+
+def read(clock: Clock, answers: dict[str, list[Any]], *, late_s: float = 0.0) -> list[PageRead]:
+    """The reads of these cards; every answer that was prepared must have been asked for."""
+    target = AuditTarget(payload=PAYLOAD, cards=tuple(answers), after_dispatch=1, ended_s=clock.monotonic() - late_s)
+    reads = read_cards(cast("ProductClient", Product(clock, answers)), target)
+    assert {card: left for card, left in answers.items() if left} == {}
+    assert clock.now_s <= target.deadline_s + 0.05
+    return list(reads)
+
+
+def test_a_page_with_an_editable_is_read_twice_and_one_without_once(clock: Clock) -> None:
+    reads = read(clock, {"a": [FILLED, FILLED], "b": [EMPTY]})
+    assert [(one.card, one.offset_ms) for one in reads] == [("a", 0), ("b", 20), ("a", 700)]
+
+
+def test_a_page_that_was_on_its_way_elsewhere_is_read_once_it_is_there(clock: Clock) -> None:
+    first, second = read(clock, {"a": [AWAY, FILLED]})
+    assert (first.payload, first.error) == (Seen.COULD_NOT_LOOK, AWAY)
+    assert (second.payload, second.error, second.offset_ms) == (Seen.SEEN, "", 700)
+
+
+def test_a_page_that_can_not_be_read_is_tried_until_the_window_is_over_and_no_longer(clock: Clock) -> None:
+    reads = read(clock, {"a": [AWAY] * 4})
+    assert [one.error for one in reads] == [AWAY] * 4
+    assert reads[-1].offset_ms < AUDIT_WINDOW_S * 1000
+
+
+def test_a_settled_page_that_can_not_be_read_the_second_time_is_tried_again(clock: Clock) -> None:
+    reads = read(clock, {"a": [FILLED, AWAY, FILLED]})
+    assert [one.payload for one in reads] == [Seen.SEEN, Seen.COULD_NOT_LOOK, Seen.SEEN]
+
+
+def test_a_card_that_hangs_leaves_the_next_one_its_time_and_is_not_asked_again(clock: Clock) -> None:
+    reads = read(clock, {"a": [None], "b": [FILLED, FILLED]})
+    assert [(one.card, one.payload) for one in reads] == [
+        ("a", Seen.COULD_NOT_LOOK),
+        ("b", Seen.SEEN),
+        ("b", Seen.SEEN),
+    ]
+    assert reads[0].duration_ms == AUDIT_WINDOW_S * 1000 / 2
+
+
+def test_a_card_that_hangs_alone_has_the_whole_window(clock: Clock) -> None:
+    [only] = read(clock, {"a": [None]})
+    assert only.duration_ms == AUDIT_WINDOW_S * 1000
+
+
+def test_after_the_window_nothing_is_asked_and_each_card_says_so(clock: Clock) -> None:
+    reads = read(clock, {"a": [], "b": []}, late_s=AUDIT_WINDOW_S)
+    assert [(one.card, one.error) for one in reads] == [
+        ("a", "the time to read the page was over"),
+        ("b", "the time to read the page was over"),
+    ]
