@@ -56,13 +56,19 @@ class Farm:
 
 
 def refuse_foreign_boxes(settings: Settings, boxes: int | None) -> None:
-    """Raises UsageError when `--boxes` makes no sense: below 1, or on a farm that is elsewhere."""
+    """Raises UsageError for a wish that only the embedded farm's boxes could fulfil, or for fewer than one box."""
     if boxes is not None and boxes < 1:
         raise UsageError("--boxes must be at least 1")
     if boxes is not None and not settings.is_embedded:
         raise UsageError(
             "--boxes is for the embedded farm; BV3_BROKER_URL names a farm whose boxes are started on their machines",
             hint="bv3-box work --help",
+        )
+    if not settings.is_embedded and (settings.reference_faults.strip() != "none" or settings.leash_scale != 1):
+        raise UsageError(
+            "BV3_REFERENCE_FAULTS and BV3_LEASH_SCALE are for the embedded farm; BV3_BROKER_URL names a farm whose"
+            " boxes have their faults in their own files",
+            hint="unset them, or see [reference] in docs/reference/box-file.md",
         )
 
 

@@ -9,9 +9,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from broker.errors import UsageError
+from broker.errors import ServiceError, UsageError
 from broker.types import Mode
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -40,6 +40,11 @@ class Reference(BaseModel):
     faults: str = "none"
     seed: int = Field(0, ge=0)
     leash_scale: float = Field(1.0, gt=0, le=1)
+
+    @field_validator("faults")
+    @classmethod
+    def _strip(cls, value: str) -> str:
+        return value.strip()
 
     @property
     def told(self) -> str:
@@ -82,7 +87,10 @@ class BoxFile(BaseModel):
 
 
 def load_box(path: Path) -> BoxFile:
-    """The box that the file describes. Raises UsageError naming file, line and field."""
+    """The box that the file describes.
+
+    Raises UsageError naming file, line and field, or ServiceError when its faults could not be judged in time.
+    """
     try:
         text = path.read_text("utf-8")
         plain = tomllib.loads(text)
@@ -105,9 +113,15 @@ def load_box(path: Path) -> BoxFile:
 def _judge_mix(mix: str) -> str:
     """What is wrong with a mix of faults; empty when nothing is. Asked of the stack, which alone knows its faults."""
     command = [sys.executable, "-m", "infra.reference", "faults", "--mix", mix]
-    done = subprocess.run(
-        command, cwd=_REPOSITORY, capture_output=True, text=True, timeout=_JUDGE_TIMEOUT_S, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=_REPOSITORY, capture_output=True, text=True, timeout=_JUDGE_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(
+            f"whether the stack knows the faults {mix!r} could not be told within {_JUDGE_TIMEOUT_S:g} s",
+            hint="start it again when the machine is less busy, or set faults to none",
+        ) from error
     return " ".join(done.stderr.removeprefix("error: ").split()) if done.returncode else ""
 
 

@@ -69,6 +69,32 @@ def test_an_unknown_plan_is_not_answered_with_plans_that_do_not_exist(capsys: py
     assert set(re.findall(r"\bc\d\b", capsys.readouterr().err)) == set(PLANS)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_refused"),
+    [
+        ("BV3_REFERENCE_FAULTS", "all", True),
+        ("BV3_LEASH_SCALE", "0.1", True),
+        ("BV3_REFERENCE_FAULTS", " none", False),
+        ("BV3_LEASH_SCALE", "1", False),
+    ],
+)
+@pytest.mark.parametrize("command", [["c7", "--dry-run"], ["resume", "last"]])
+def test_a_farm_elsewhere_is_never_taken_for_one_that_injects_faults(
+    command: list[str],
+    name: str,
+    value: str,
+    is_refused: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("BV3_BROKER_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("BV3_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv(name, value)
+    code, err = cli.run(command), capsys.readouterr().err
+    assert ("BV3_REFERENCE_FAULTS and BV3_LEASH_SCALE are for the embedded farm" in err) is is_refused
+    assert code == 2 if is_refused else code in {0, 3}
+
+
 def test_boxes_of_a_farm_elsewhere_are_not_started_from_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

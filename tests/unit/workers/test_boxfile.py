@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import UsageError
+from broker.errors import ServiceError, UsageError
 from workers.boxfile import load_box
 
 TEXT = """\
@@ -111,6 +111,22 @@ def test_a_mistake_in_what_it_is_told_is_named_with_its_line(
         load(tmp_path, TEXT + REFERENCE.replace(*change))
     assert f"box.toml:{line}: " in str(caught.value)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("faults", [" none", "none ", "none"])
+def test_no_faults_are_none_however_they_are_spaced(tmp_path: Path, faults: str) -> None:
+    path = tmp_path / "box.toml"
+    path.write_text(TEXT + f'\n[reference]\nfaults = "{faults}"\n')
+    assert (load_box(path).reference.faults, load_box(path).reference.told) == ("none", "")
+
+
+def test_faults_that_can_not_be_judged_in_time_are_an_error_with_a_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.boxfile._JUDGE_TIMEOUT_S", 0.001)
+    with pytest.raises(ServiceError, match="could not be told within") as caught:
+        load(tmp_path, TEXT + REFERENCE)
+    assert "less busy" in str(caught.value.hint)
 
 
 def test_a_stack_that_is_no_stand_in_refuses_faults_and_scaled_leashes(
