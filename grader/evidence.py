@@ -20,6 +20,8 @@ _FILL_URL_LENGTH = 90
 _URL_LENGTHS = {"fill_target": _FILL_URL_LENGTH, "decline_wall": 60, "dryrun_report": 120}
 # A command that took this long was given up by the product and never answered (contract 2.4).
 _LEASH_MS, _FIND_LEASH_MS, _NAVIGATE_LEASH_MS = 15_000, 30_000, 25_000
+# those with leashes of their own, 12 to 45 s: the longest, so that none that was answered counts
+_LONGEST_LEASH_MS = 45_000
 _LEASH_TOLERANCE = 0.99
 
 NEXT_DISPATCH = ("payload_probe", "recovery_dispatch")
@@ -136,7 +138,7 @@ class Case:
         """
         if self.sent or self.receipt:
             return Claim.SENT
-        filled = self.outcome is not None and self.outcome.marker == "dryrun_filled"
+        filled = self.outcome is not None and self.outcome.marker == "dryrun_filled" and self.cut_off is None
         return Claim.FILLED if filled else Claim.NONE
 
     @lazy
@@ -144,6 +146,12 @@ class Case:
         """Where the product says it filled."""
         hit = _last(self.window("fill_target"))
         return None if hit is None else FillTarget(name=unquote(hit.text("name")), url=hit.text("url"), hit=hit)
+
+    @property
+    def cut_off(self) -> FillTarget | None:
+        """The last fill when nothing was printed of what it came to: what was said before is not of it."""
+        fill = self.fill
+        return fill if fill is not None and (self.outcome is None or self.outcome.start < fill.hit.start) else None
 
     @lazy
     def submit(self) -> bool | None:
@@ -169,13 +177,14 @@ class Case:
         return self.recovery is None or read.after_dispatch == 1
 
     def speaks_of_trial(self, read: PageRead) -> bool:
-        """Whether what this read found was there for the first dispatch.
+        """Whether what this read found was there for the first dispatch."""
+        return self.is_of_trial(read) or self.stood_on(read)
 
-        After a recovery only when the page still stands where the first dispatch says that it stood: the same
-        page, or a sign-in page both times (they change their addresses by themselves).
+    def stood_on(self, read: PageRead) -> bool:
+        """Whether the page that was read is where the first dispatch says that it stood.
+
+        The same page, or a sign-in page both times: they change their addresses by themselves.
         """
-        if self.is_of_trial(read):
-            return True
         hit = self._stood_at
         if hit is None:
             return False
@@ -377,6 +386,8 @@ def _took_leash(hit: Hit, scale: float) -> bool:
         leash_ms = _NAVIGATE_LEASH_MS
     elif hit.text("finds"):
         leash_ms = _FIND_LEASH_MS
+    elif hit.text("waits"):
+        leash_ms = _LONGEST_LEASH_MS
     return (hit.number("ms") or 0) >= leash_ms * scale * _LEASH_TOLERANCE
 
 

@@ -104,7 +104,7 @@ def export_row(sweep: str, row: AttemptRow, *, artifact: Path | None) -> dict[st
         "claim": facts.claim.value,
         "page": facts.page.value,
     }
-    return {name: values[name] for name in COLUMNS}
+    return {name: None if name in facts.unknown else values[name] for name in COLUMNS}
 
 
 def _utc(time: datetime | None) -> str | None:

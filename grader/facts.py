@@ -131,7 +131,7 @@ def collect_facts(case: Case, verdict: Verdict, *, faults: str = "") -> VerdictF
         lines=tuple(_refer(case, hit) for hit in verdict.lines[:_MAX_LINES]),
         window_end=case.next_dispatch.start if case.next_dispatch else None,
         log_size=len(case.log),
-        log_sha256=record.log.sha256 if record.log else "",
+        log_sha256=_clean(record.log.sha256) if record.log else "",
         target=_clean(case.fill.name) if case.fill else "",
         submit=case.submit,
         wall_ms=record.wall_ms,
@@ -140,11 +140,11 @@ def collect_facts(case: Case, verdict: Verdict, *, faults: str = "") -> VerdictF
         budget_used=record.budget_used,
         payload=_clean(record.payload),
         mode=record.mode,
-        lane=record.lane,
-        renderer=record.renderer,
-        product_revision=record.product_revision,
+        lane=_clean(record.lane),
+        renderer=_clean(record.renderer),
+        product_revision=_clean(record.product_revision),
         leash_scale=record.leash_scale,
-        faults=faults,
+        faults=_clean(faults),
         skills=count_skills(case),
     )
 
@@ -169,7 +169,7 @@ def _is_refusal(gate: Hit) -> bool:
 def _refer(case: Case, hit: Hit) -> LineRef:
     data = case.log[hit.start : min(hit.end, hit.start + 4 * _MAX_LINE_LENGTH)]
     text = data.decode("utf-8", "replace")[:_MAX_LINE_LENGTH]
-    return LineRef(marker=hit.marker, start=hit.start, end=hit.end, time=hit.time, text=_clean(text))
+    return LineRef(marker=hit.marker, start=hit.start, end=hit.end, time=_clean(hit.time), text=_clean(text))
 
 
 def _clean(text: str) -> str:

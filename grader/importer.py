@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,8 @@ _MOST_TRIALS = 100_000
 # eleven days: beyond any run
 _MOST_MS = 10**9
 _MOST_TEXT = 2_000
+# names in one line's problem
+_MOST_NAMED = 12
 _REQUIRED = (
     "site",
     "trial",
@@ -211,8 +214,8 @@ def _read_object(raw: bytes) -> Mapping[str, Any]:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twins = sorted({name[:80] for name in names if names.count(name) > 1})
+        times = Counter(name for name, _ in pairs)
+        twins = sorted({name[:80] for name in times if times[name] > 1})[:_MOST_NAMED]
         raise _NoRowError(f"says twice: {', '.join(twins)}")
     return fields
 

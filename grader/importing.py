@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +57,8 @@ def read_old_file(path: Path, suite: str) -> OldFile:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB", hint="import it in pieces")
     shapes = {task.site: task.editor_shape for task in load_suite(suite).tasks} if suite in suite_names() else {}
     reading = read_file(data, suite=suite, sites=shapes or None)
-    if not reading.rows and not reading.bad:
+    bad = reading.bad if shapes else (*reading.bad, *_find_strays(reading.rows, suite))
+    if not reading.rows and not bad:
         raise UsageError(f"{path} holds no rows")
     return OldFile(
         name=path.name,
@@ -66,8 +67,16 @@ def read_old_file(path: Path, suite: str) -> OldFile:
         shapes=shapes,
         rows=reading.rows,
         parts=split_parts(reading.rows),
-        bad=reading.bad,
+        bad=tuple(sorted(bad, key=lambda one: one.line)),
     )
+
+
+def _find_strays(rows: Iterable[OldRow], suite: str) -> Iterator[BadLine]:
+    """Rows of sites that stand in another suite: nobody knows this one's sites, but those are not among them."""
+    others = {task.site: name for name in suite_names() if name != suite for task in load_suite(name).tasks}
+    for row in rows:
+        if row.site in others:
+            yield BadLine(line=row.line, problem=f"site {row.site!r} is one of the suite {others[row.site]!r}")
 
 
 def name_import(now: datetime, random: Random, name: str | None) -> str:

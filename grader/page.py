@@ -5,7 +5,7 @@ Every answer has three values: absence is evidence only if the read succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from broker.types import Editable, PageRead, RunRecord, Seen
@@ -29,7 +29,7 @@ class PageView:
     after_dispatch: int
     password_form: Seen
     challenge: Seen
-    # what the view was taken from: per card the last read that could look
+    # per card the last read that could look for a wall: a closed frame hides the payload, not the wall around it
     reads: tuple[PageRead, ...] = ()
 
 
@@ -48,9 +48,10 @@ def view_pages(record: RunRecord) -> PageView:
     """The view of this record's page reads. A read taken after the trial alone outranks any later one."""
     own = [read for read in record.reads if not record.cards or read.card in record.cards]
     trial = [read for read in own if read.after_dispatch <= 1 and _payload_seen(read) is not Seen.COULD_NOT_LOOK]
-    reads = _last_of_each_card(trial or own)
+    reads = _last_of_each_card(trial or own, _payload_seen)
     if not reads:
         return UNREAD
+    walls = _last_of_each_card(own, _wall_seen)
     holders = [read for read in reads if read.payload_count > 0]
     chosen = max(holders or reads, key=lambda read: (bool(read.url), read.offset_ms))
     count = sum(read.payload_count for read in reads)
@@ -60,9 +61,9 @@ def view_pages(record: RunRecord) -> PageView:
         url=chosen.url,
         label=_holder(chosen.editables).label if holders and chosen.editables else "",
         after_dispatch=max(read.after_dispatch for read in reads),
-        password_form=_any_seen(read.password_form for read in reads),
-        challenge=_any_seen(read.challenge for read in reads),
-        reads=tuple(reads),
+        password_form=_any_seen(read.password_form for read in walls),
+        challenge=_any_seen(read.challenge for read in walls),
+        reads=tuple(walls),
     )
 
 
@@ -73,13 +74,18 @@ def _payload_seen(read: PageRead) -> Seen:
     return read.payload
 
 
-def _last_of_each_card(reads: list[PageRead]) -> list[PageRead]:
+def _wall_seen(read: PageRead) -> Seen:
+    """Whether the read could look for a wall at all, and whether it saw one."""
+    return _any_seen((read.password_form, read.challenge))
+
+
+def _last_of_each_card(reads: list[PageRead], answer: Callable[[PageRead], Seen]) -> list[PageRead]:
     """Per card the last read that could look: an editor may still revert, a closed card says nothing new."""
     if len(reads) <= 1:
         return reads
     last: dict[str, PageRead] = {}
     for read in sorted(reads, key=lambda read: read.offset_ms):
-        if read.card not in last or _payload_seen(read) is not Seen.COULD_NOT_LOOK:
+        if read.card not in last or answer(read) is not Seen.COULD_NOT_LOOK:
             last[read.card] = read
     return list(last.values())
 

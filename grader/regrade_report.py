@@ -39,7 +39,7 @@ def regrade_lines(done: Regrade, exported: Exported) -> Iterator[str]:
     known = done.cases - done.inserted - len(done.failures)
     yield f"{_count(done.inserted, 'new verdict')}, {known} known before, {len(done.failures)} failed"
     yield quoting_line(done.quoted, done.adoption)
-    if done.adoption is None or done.adoption.grader_version != done.grader_version:
+    if done.quoted != (done.grader_version,):
         yield f"to have it quote grader {done.grader_version}: bv3-grade regrade {done.sweep} --adopt"
 
 

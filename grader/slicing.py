@@ -25,6 +25,7 @@ _SLICE_RULES = frozenset(
         instrument.backend_restarted,
         instrument.log_missing,
         instrument.foreign_session,
+        instrument.wrong_log,
         instrument.reused_card,
         agreement.filled_message_box,
         agreement.filled_wrong_page,
@@ -127,7 +128,9 @@ def _make_case(log: bytes, task: SiteTask) -> tuple[Case, bool]:
     bare = build_case(_make_record(log, None, Mode.LIVE), log, task)
     is_dry = bool(bare.scan.find(*_DRY))
     mode = Mode.DRY if is_dry else Mode.LIVE
-    record = _make_record(log, bare.named_parent, mode)
+    # a file in which nothing is the product's is no slice of it, and belongs to nobody
+    session = bare.named_parent if bare.scan.find_all() else "none"
+    record = _make_record(log, session, mode)
     return build_case(record, log, task, planned_mode=mode, scan=bare.scan), is_dry
 
 

@@ -113,12 +113,16 @@ def _grade_one(engine: sa.Engine, row: grading.PendingRecord) -> bool:
     except Exception as error:
         log.exception("grading failed", record=row.record_id, attempt=row.attempt_id)
         said = clean_text(f"{type(error).__name__}: {error}")[0]
-        persist(engine, lambda connection: grading.mark_failed(connection, row.record_id, said))
-        if row.tries + 1 >= MAX_TRIES:
-            # without a verdict its sweep would never finish
-            persist(engine, lambda connection: _save(connection, _blame_harness(row, RULE_GRADING_FAILED, said)))
+        persist(engine, lambda connection: _give_up_on(connection, row, said))
         return False
     return True
+
+
+def _give_up_on(connection: sa.Connection, row: grading.PendingRecord, said: str) -> None:
+    """The failure is remembered; at the last try with a verdict at once, or its sweep would never finish."""
+    grading.mark_failed(connection, row.record_id, said)
+    if row.tries + 1 >= MAX_TRIES:
+        _save(connection, _blame_harness(row, RULE_GRADING_FAILED, said))
 
 
 def _blame_harness(row: grading.PendingRecord, rule: str, why: str) -> grading.NewVerdict:

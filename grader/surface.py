@@ -20,6 +20,8 @@ from broker.types import SiteTask
 
 _WEB = frozenset({"http", "https"})
 _MAX_URL = 8192
+# `co.uk`, `com.au`: a country and a short label before it
+_COUNTRY_LENGTH, _SHORT_LABEL = 2, 3
 # what a browser takes from the ends of a URL, and out of its middle
 _STRIPPED = "".join(map(chr, range(33)))
 _DROPPED = {9: None, 10: None, 13: None}
@@ -131,6 +133,25 @@ def is_same_page(one: str, other: str, *, truncated: bool = False) -> bool:
     if first is None or second is None or first.host != second.host:
         return False
     return first.path.startswith(second.path) if truncated else first.path == second.path
+
+
+def is_same_owner(url: str, task: SiteTask) -> bool:
+    """Whether this page's host is the task's or has its last labels, as `accounts.google.com` and `mail.google.com`.
+
+    Whose a domain is can't be told from its name alone: three labels are asked for where the last two may be a
+    public suffix (`co.uk`), and what is asked for too much is at worst left UNVERIFIED.
+    """
+    address = parse_address(url)
+    if address is None:
+        return False
+    host = task.host.lower()
+    return is_within(address.host, host) or _last_labels(address.host) == _last_labels(host)
+
+
+def _last_labels(host: str) -> list[str]:
+    labels = host.split(".")
+    is_suffix = len(labels[-1]) == _COUNTRY_LENGTH and len(labels[-2:][0]) <= _SHORT_LABEL
+    return labels[-3:] if is_suffix else labels[-2:]
 
 
 def _is_sign_in_host(host: str) -> bool:

@@ -367,7 +367,7 @@ def finish_sweeps(connection: sa.Connection) -> tuple[str, ...]:
                 " and not exists (select from site_runs r where r.sweep_id = s.id"
                 "   and r.state in ('planned', 'dispatched', 'started'))"
                 " and not exists (select from site_runs r join attempts a on a.run_id = r.id where r.sweep_id = s.id"
-                "   and not exists (select from verdicts v where v.attempt_id = a.id))"
+                "   and not exists (select from verdicts v where v.attempt_id = a.id and v.counts))"
                 " returning s.id"
             )
         )
@@ -381,7 +381,7 @@ def needs_grading(connection: sa.Connection) -> bool:
             sa.text(
                 "select exists (select from attempts a where a.state in ('reported', 'lost')"
                 " and coalesce(a.lost_at, a.reported_at) < clock_timestamp() - interval '2 seconds'"
-                " and not exists (select from verdicts v where v.attempt_id = a.id))"
+                " and not exists (select from verdicts v where v.attempt_id = a.id and v.counts))"
             )
         )
     )

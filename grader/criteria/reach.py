@@ -136,7 +136,8 @@ def _settle_holdout(cell: Cell, readings: Sequence[Reading], gaps: Sequence[Comp
     gap = gaps[0].change
     if cell.value is None or gap is None:
         return replace(cell, hint="nothing was measurable" if cell.value is None else "no known site was measurable")
-    has_reach, has_gap = cell.value >= _HOLDOUT_TARGET, gap <= _GAP_TARGET
+    # the difference of two rates that are ten points apart may come out above it in binary
+    has_reach, has_gap = cell.value >= _HOLDOUT_TARGET, round(gap, 12) <= _GAP_TARGET
     is_met = has_reach and has_gap
     if is_met and (doubt := _doubt(readings, _HOLDOUT_TARGET) or _doubt_gap(gaps)):
         return replace(cell, hint=doubt)

@@ -2,13 +2,15 @@
 
 An exclusion says that the product was not on trial, so its evidence must speak of the trial. Nearly every run
 that meets a wall is read after a recovery dispatch: a dispatch that failed has one. The recovery works on the
-same task and usually on the same page, so three cases are told apart:
+same task and usually on the same page, so these cases are told apart:
 
 - no recovery ran before the read, or the page still stands where the first dispatch says that it stood, or both
   are sign-in pages: what bv3 read is what the trial met. PROVEN.
 - a recovery had moved the page on, to a wall of the task's own site: the account is likely to be signed out, but
   the trial may have met another page. UNVERIFIED: every rate is printed with and without it. Not excluded at
   all when the first dispatch had found a box: then it met no wall.
+- the wall is a sign-in page of a host that nothing ties to the task's, neither its name nor what the first
+  dispatch says of where it stood. UNVERIFIED.
 - the wall stands on a host that is neither the task's nor one for signing in: it says where somebody went, and
   nothing of the site. Not excluded, whoever names it.
 """
@@ -21,7 +23,7 @@ from broker.types import Bucket, Claim, Evidence, PageRead, Seen
 from grader.evidence import WALL_DECLINES, Case, is_url_cut
 from grader.markers import Hit, unquote
 from grader.rules.finding import Finding, describe_line
-from grader.surface import Surface, is_of_task, is_same_page, is_sign_in
+from grader.surface import Surface, is_of_task, is_same_owner, is_same_page, is_sign_in
 
 
 def challenge_shown(case: Case) -> Finding | None:
@@ -46,19 +48,17 @@ def _exclude(case: Case, what: str, is_wall: Callable[[PageRead], bool]) -> Find
     read = next((read for read in case.page.reads if is_wall(read) and is_of_task(read.url, case.task)), None)
     if read is None:
         return None
-    where = f"{what} on {read.url[:120]}"
-    if case.is_of_trial(read):
-        return Finding(bucket=Bucket.NOT_MEASURABLE, why=where, evidence=Evidence.PROVEN)
-    if case.fill is not None:
+    is_of_trial = case.is_of_trial(read)
+    if case.fill is not None and not is_of_trial:
         return None
-    if case.speaks_of_trial(read):
-        return Finding(
-            bucket=Bucket.NOT_MEASURABLE, why=f"{where}, where the first dispatch stood too", evidence=Evidence.PROVEN
-        )
+    is_proven = case.stood_on(read) or (is_of_trial and is_same_owner(read.url, case.task))
+    doubt = (
+        "a host that nothing ties to the task's" if is_of_trial else "read only after a recovery had moved the page on"
+    )
     return Finding(
         bucket=Bucket.NOT_MEASURABLE,
-        why=f"{where}, read only after a recovery dispatch had moved the page on",
-        evidence=Evidence.UNVERIFIED,
+        why=f"{what} on {read.url[:120]}{'' if is_proven else f', {doubt}'}",
+        evidence=Evidence.PROVEN if is_proven else Evidence.UNVERIFIED,
     )
 
 

@@ -86,12 +86,12 @@ def fill_died(case: Case) -> Finding | None:
             why=describe_line(case, case.outcome),
             lines=claim_lines(case),
         )
-    if case.fill is None or (case.outcome is not None and case.outcome.start > case.fill.hit.start):
+    if case.cut_off is None:
         return None
     return Finding(
         bucket=Bucket.PRODUCT_FILL_DIED,
-        why=f"nothing was said after the fill of '{case.fill.name[:80]}' began",
-        lines=(case.fill.hit,),
+        why=f"nothing was said after the fill of '{case.cut_off.name[:80]}' began",
+        lines=(case.cut_off.hit,),
     )
 
 

@@ -86,12 +86,14 @@ def no_provider(case: Case) -> Finding | None:
     if case.claim is not Claim.NONE:
         return None
     failed = (
-        *case.window("classifier_unavailable"),
+        # a time-out prints nothing; what else went wrong there is the product's own
+        *(hit for hit in case.window("classifier_unavailable") if not hit.text("error")),
         *case.model_errors_with(
             "reply_no_provider_connected",
             "reply_no_provider_configured",
             "reply_rate_limited",
             "reply_overloaded",
+            "reply_provider_away",
         ),
     )
     shaky = case.window("api_retry", "router_down", "router_died")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,10 @@ def test_every_bucket_but_a_lost_box_comes_up(situations: Situations) -> None:
 
 
 UNVERIFIED = {
+    "a sign-in host of somebody else's",
+    "a redirect to a sign-in page",
+    "a sign-in host under the same country's suffix",
+    "a sign-in host without a word of it in the path",
     "a challenge under the page where the first dispatch stood",
     "a challenge, and the first dispatch stood on a blank page",
     "a challenge, and the first dispatch stood on another host",
@@ -242,6 +247,18 @@ def test_the_first_thing_that_was_opened_is_a_hit_only_when_no_model_was_needed_
 ) -> None:
     assert grade("tier1", "prestage", "fill", "dryrun").facts.timing.tier == 1
     assert grade("tier1", later, "prestage", "fill", "dryrun").facts.timing.tier is None
+
+
+def test_a_wall_that_was_read_counts_though_a_frame_of_the_page_was_closed(grade: Grade, read_of: Read) -> None:
+    clean = read_of(count=0, after_dispatch=1)
+    wall = read_of(count=0, after_dispatch=1, offset_ms=700, frames_unread=1, challenge=Seen.SEEN)
+    verdict = grade("nothing", reads=(clean, wall)).verdict
+    assert (verdict.rule, verdict.evidence) == ("challenge_shown", Evidence.PROVEN)
+    blind = read_of(
+        count=0, after_dispatch=1, offset_ms=700, challenge=Seen.COULD_NOT_LOOK, password_form=Seen.COULD_NOT_LOOK
+    )
+    assert grade("nothing", reads=(wall, blind)).verdict.rule == "challenge_shown"
+    assert grade("nothing", reads=(wall, dataclasses.replace(clean, offset_ms=900))).verdict.rule == "declined"
 
 
 def test_a_trial_without_its_own_row_has_no_times(grade: Grade) -> None:
