@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from broker.types import Evidence
@@ -115,7 +116,10 @@ def _listed(title: str, misses: tuple[Miss, ...], width: int) -> Iterator[Line]:
     for miss in misses[:_MAX_LISTED]:
         retry = f" (attempt {miss.attempt_no})" if miss.attempt_no > 1 else ""
         text = f"  {miss.run}{retry}  {miss.bucket.value}: {miss.detail}"
-        yield Line(text=text if len(text) <= width else text[: width - 3] + "...")
+        pieces = textwrap.wrap(
+            text, width, subsequent_indent="      ", break_on_hyphens=False, max_lines=2, placeholder=" ..."
+        )
+        yield from (Line(text=piece) for piece in pieces)
     if len(misses) > _MAX_LISTED:
         yield Line(text=f"  and {len(misses) - _MAX_LISTED} more")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import zip_longest
 
 from broker.types import Bucket, Claim, Seen
 from grader.criteria import Cell, Comparison, Mark, Reading
@@ -14,35 +16,40 @@ from grader.scorecard import Breakdown, ClaimByPage, Scorecard, Tally
 # from here on a row has a place for the value before bv3
 _WIDE = 100
 _STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
-_LEAST_KEY, _WIDEST_KEY = 23, 58
-# what stands in a breakdown between its key and what failed
-_GROUP_WIDTH = 2 + 8 + 2 + 14 + 2 + 8 + 2
-# the longest bucket's name with its count
-_FAILED_WIDTH = 19
+# the narrowest places for what was measured, its interval and a group's reach: a large sample has longer ones
+_MEASURED_WIDTH, _INTERVAL_WIDTH, _REACH_WIDTH = 15, 13, 14
+_COUNT_WIDTH, _GAP = 8, 2
+_SHARE_NOTE = "the gap is the known suite's reach less the holdout's: above 0 the holdout does worse"
 _KEPT_BUCKETS = frozenset({Bucket.OK.value, Bucket.NOT_MEASURABLE.value})
 
 
 def tabulate_criteria(card: Scorecard, width: int) -> Iterator[Line]:
     """The nine criteria with their values before bv3, which stand in the row where there is room."""
     is_wide = width >= _WIDE
-    head = ("#", "criterion", "target", "was", "measured", "95% interval", "verdict")
-    yield Line(text=_columns(*head, is_wide=is_wide), style="dim")
+    columns = partial(_columns, pads=_pad_numbers(card.criteria, width, is_wide=is_wide), is_wide=is_wide)
+    yield Line(
+        text=columns("#", "criterion", "target", "was", "measured", "95% interval", "verdict"),
+        style="dim",
+    )
     for cell in card.criteria:
-        row = _columns(
-            str(cell.number),
-            cell.name,
-            cell.target,
-            cell.baseline,
-            _measured(cell),
-            _interval(cell.interval, cell.unit),
-            cell.mark.value,
-            is_wide=is_wide,
-        )
+        numbers = _measured(cell), _interval(cell.interval, cell.unit)
+        row = columns(str(cell.number), cell.name, cell.target, cell.baseline, *numbers, cell.mark.value)
         yield from _with_remarks(row, cell, width, is_wide=is_wide)
         for reading in cell.also:
-            measured, interval = _rate(reading), _interval(reading.interval, "share")
-            yield Line(text=_columns("", "", "", "", measured, interval, "", is_wide=is_wide), style="dim")
+            numbers = _rate(reading), _interval(reading.interval, "share")
+            yield Line(text=columns("", "", "", "", *numbers, ""), style="dim")
             yield Line(text=f"  ^ {reading.label}", style="dim")
+
+
+def _pad_numbers(cells: Sequence[Cell], width: int, *, is_wide: bool) -> tuple[int, int]:
+    """How wide the places for what was measured and for its interval must be, and for the interval can be."""
+    readings = [reading for cell in cells for reading in cell.also]
+    measured = [*map(_measured, cells), *map(_rate, readings)]
+    ends = [_interval(cell.interval, cell.unit) for cell in cells]
+    ends += [_interval(reading.interval, "share") for reading in readings]
+    measured_pad = max([_MEASURED_WIDTH, *map(len, measured)])
+    others = _columns(*[""] * 6, "verdict", pads=(measured_pad, 0), is_wide=is_wide)
+    return measured_pad, max(_INTERVAL_WIDTH, min(max(map(len, ends)), width - len(others)))
 
 
 def _with_remarks(row: str, cell: Cell, width: int, *, is_wide: bool) -> Iterator[Line]:
@@ -57,10 +64,11 @@ def _with_remarks(row: str, cell: Cell, width: int, *, is_wide: bool) -> Iterato
         yield Line(text=f"  {'; '.join(remarks)}", style=style)
 
 
-def _columns(*cells: str, is_wide: bool) -> str:
+def _columns(*cells: str, pads: tuple[int, int], is_wide: bool) -> str:
     number, name, target, was, measured, interval, mark = cells
     before = f" {was:<14}" if is_wide else ""
-    return f"{number:>1} {name:<23} {target:<13}{before} {measured:<15} {interval:<13} {mark}".rstrip()
+    numbers = f"{measured:<{pads[0]}} {interval:<{pads[1]}}"
+    return f"{number:>1} {name:<23} {target:<13}{before} {numbers} {mark}".rstrip()
 
 
 def _remark(cell: Cell) -> str:
@@ -86,8 +94,11 @@ def _measured(cell: Cell) -> str:
 def _claims(cell: Cell) -> str:
     if cell.value is None:
         return DASH
-    # of how many is a rate, which unlike attempts do not have
-    return f"{cell.numerator} of {cell.denominator} claims" if cell.denominator else f"{cell.numerator}"
+    if not cell.denominator:
+        # of how many is a rate, which unlike attempts do not have
+        return f"{cell.numerator}"
+    text = f"{cell.numerator} of {cell.denominator}"
+    return f"{text} claims" if len(f"{text} claims") <= _MEASURED_WIDTH else text
 
 
 def reach(tally: Tally) -> str:
@@ -125,22 +136,25 @@ def tabulate_comparisons(cells: Sequence[Cell]) -> Iterator[Line]:
         if cell.compared:
             yield Line()
             yield Line(text=f"{cell.number} {cell.name}, against {cell.against}:")
-            head = ("", "there", "here", "change", "95% interval")
-            yield Line(text=_side_by_side(*head), style="dim")
+            is_gap = cell.compared[0].unit == "share"
+            heads = ("known", "holdout", "gap, points") if is_gap else ("there", "here", "change")
+            yield Line(text=_side_by_side("", *heads, "95% interval"), style="dim")
             yield from (Line(text=_compare(one)) for one in cell.compared)
+            if is_gap:
+                yield Line(text=f"  {_SHARE_NOTE}", style="dim")
 
 
 def _side_by_side(*cells: str) -> str:
     label, there, here, change, interval = cells
-    return f"  {label:<24} {there:>8} {here:>8} {change:>12}  {interval}".rstrip()
+    return f"  {label:<24} {there:>9} {here:>9} {change:>12}  {interval}".rstrip()
 
 
 def _compare(one: Comparison) -> str:
+    interval = _interval(one.interval, "change")
     if one.unit == "ms":
         change = DASH if one.change is None else _signed(one.change)
-        return _side_by_side(one.label, _time(one.other), _time(one.value), change, _interval(one.interval, "change"))
-    change = DASH if one.change is None else f"{one.change * 100:+.1f} points"
-    interval = _interval(one.interval, "change")
+        return _side_by_side(one.label, _time(one.other), _time(one.value), change, interval)
+    change = DASH if one.change is None else f"{one.change * 100:+.1f}"
     there, here = (DASH if share is None else percent(share) for share in (one.other, one.value))
     return _side_by_side(one.label, there, here, change, interval)
 
@@ -164,34 +178,46 @@ def tabulate_claims(claims: Sequence[ClaimByPage]) -> Iterator[Line]:
 def tabulate_breakdowns(card: Scorecard, width: int) -> Iterator[Line]:
     """Attempts per site, per editor shape and per box."""
     tables = (("site", card.by_site), ("editor shape", card.by_shape), ("box", card.by_box))
-    longest = max(len(key) for title, groups in tables for key in (title, *map(_key, groups)))
-    pad = min(longest, max(_LEAST_KEY, min(_WIDEST_KEY, width - _GROUP_WIDTH - _FAILED_WIDTH)))
-    for position, (title, groups) in enumerate(tables):
-        if groups:
+    groups = [group for _, members in tables for group in members]
+    reach_pad = max([_REACH_WIDTH, *(len(reach(group.tally)) for group in groups)])
+    pads = (_pad_key(groups, width - _GAP * 4 - _COUNT_WIDTH * 2 - reach_pad), reach_pad)
+    for position, (title, members) in enumerate(tables):
+        if members:
             if position:
                 yield Line()
-            yield Line(text=_group(title, "attempts", "reach", "excluded", "failed", pad=pad), style="dim")
-        for group in groups:
-            cells = (str(group.tally.attempts), reach(group.tally), str(group.tally.not_measurable or DASH))
-            start = _group(_key(group), *cells, "", pad=pad)
-            yield from _hang(start, _failed(group), width, column=pad + _GROUP_WIDTH)
+            yield Line(text=_group(title, "attempts", "reach", "excluded", "failed", pads=pads), style="dim")
+        for group in members:
+            yield from _group_lines(group, width, pads)
 
 
-def _group(*cells: str, pad: int) -> str:
-    key, attempts, reach, excluded, failed = cells
-    if len(key) > pad:
-        key = f"{key[: pad - 3]}..."
-    return f"{key:<{pad}}  {attempts:>8}  {reach:<14}  {excluded:>8}  {failed}".rstrip()
+def _pad_key(groups: Sequence[Breakdown], free: int) -> int:
+    """How much of the `free` columns the keys get: all that they need, or what their failures leave, or half."""
+    failures = [_failed(group) for group in groups]
+    longest_key = max([len("editor shape"), *(len(_key(group)) for group in groups)])
+    longest_list = max([len("failed"), *map(len, failures)])
+    longest_piece = max([0, *(len(piece) for text in failures for piece in text.split(", "))])
+    # a piece has its comma
+    return min(longest_key, max(free // 2, free - longest_list), free - longest_piece - 1)
 
 
-def _hang(start: str, text: str, width: int, *, column: int) -> Iterator[Line]:
-    """`start`, then `text` from its column on, on as many lines as it takes."""
+def _group_lines(group: Breakdown, width: int, pads: tuple[int, int]) -> Iterator[Line]:
+    """The group's row; a key or a list of failures that is too long for its column goes on in the next lines."""
+    key_pad, reach_pad = pads
+    keys = textwrap.wrap(_key(group), key_pad, subsequent_indent="  ", break_on_hyphens=False) or [DASH]
     # a number stays beside its name
-    joined = text.replace(" ", "~").replace(",~", ", ")
-    pieces = textwrap.wrap(joined, max(width - column, 1), break_long_words=False, break_on_hyphens=False) or [""]
-    for piece in pieces:
-        yield Line(text=f"{start:<{column}}{piece.replace('~', ' ')}".rstrip())
-        start = ""
+    joined = _failed(group).replace(" ", "~").replace(",~", ", ")
+    room = width - key_pad - reach_pad - _GAP * 4 - _COUNT_WIDTH * 2
+    failures = textwrap.wrap(joined, room, break_long_words=False, break_on_hyphens=False)
+    cells = (str(group.tally.attempts), reach(group.tally), str(group.tally.not_measurable or DASH))
+    for key, failed in zip_longest(keys, failures, fillvalue=""):
+        yield Line(text=_group(key, *cells, failed.replace("~", " "), pads=pads))
+        cells = ("", "", "")
+
+
+def _group(*cells: str, pads: tuple[int, int]) -> str:
+    key, attempts, reached, excluded, failed = cells
+    numbers = f"{attempts:>{_COUNT_WIDTH}}  {reached:<{pads[1]}}  {excluded:>{_COUNT_WIDTH}}"
+    return f"{key:<{pads[0]}}  {numbers}  {failed}".rstrip()
 
 
 def _key(group: Breakdown) -> str:

@@ -15,6 +15,7 @@ from grader.criteria import Cell, Comparison, Mark, Sample, SweepFacts
 from grader.criteria.shift import bootstrap_change
 from grader.evidence import Timing
 from grader.facts import AttemptRow
+from grader.lines import percent
 from grader.render import render_scorecard
 from grader.scorecard import build_scorecard
 
@@ -333,3 +334,18 @@ def test_a_comparison_is_on_the_screen_and_fits_it(timed: Timed) -> None:
         assert "6 other_ms vs baseline, against c7-before:" in text
         assert "time moved into tools (+600 ms)" in text
         assert "-59.4%" in text
+
+
+@pytest.mark.parametrize(("hits", "gap"), [(17, "+7.6"), (20, "-7.4")])
+def test_the_gap_on_the_screen_says_whose_rates_these_are_and_which_sign_is_worse(
+    reach: Reach, hits: int, gap: str
+) -> None:
+    holdout = reach("holdout", hits, 20, sites=10)
+    card = build_scorecard(holdout.sweep, holdout.rows, known=reach("known", 100, 108, sites=9))
+    lines = [line.text for line in render_scorecard(card, width=80, markers=93)]
+    at = lines.index("8 holdout reach, gap, against known-sweep:")
+    head, row, *note = lines[at + 1 : at + 5]
+    assert head.split("  ") == [*[""] * 15, " known", " holdout", "gap, points", "95% interval"]
+    assert row.split()[3:6] == ["92.6%", percent(hits / 20), gap]
+    assert row.index(gap) + len(gap) == head.index("gap, points") + len("gap, points")
+    assert "above 0 the holdout does worse" in " ".join(" ".join(note).split())

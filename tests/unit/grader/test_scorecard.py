@@ -200,6 +200,45 @@ def test_the_scorecard_looks_like_this(row_of: Row, sweep_of: Sweep, width: int)
     assert lines == (SCREENS / f"scorecard-{width}.txt").read_text("utf-8").splitlines()
 
 
+def _every_bucket(row_of: Row, repeats: int) -> list[AttemptRow]:
+    """So many attempts of each bucket on each site, slow ones, with long words about them."""
+    shapes = {task.site: task.editor_shape for task in load_suite("known").tasks}
+    detail = "decline: nothing editable on https://www.instagram.com/accounts/onetap/ after all that was tried there"
+    buckets = [bucket for bucket in Bucket for _ in range(9)] * repeats
+    return [
+        dataclasses.replace(
+            row_of(number, bucket, detail=detail, facts={"wall_ms": 12_700 + number, "claim": Claim.FILLED}),
+            site=SITES[number % 9],
+            editor_shape=shapes[SITES[number % 9]],
+        )
+        for number, bucket in enumerate(buckets)
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("repeats", [1, 300])
+def test_every_bucket_of_a_large_sweep_has_its_place_and_no_word_is_broken(
+    row_of: Row, sweep_of: Sweep, width: int, repeats: int
+) -> None:
+    rows = _every_bucket(row_of, repeats)
+    lines = [
+        line.text for line in render_scorecard(build_scorecard(sweep_of(len(rows)), rows), width=width, markers=93)
+    ]
+    assert max(map(len, lines)) <= width
+    for title in ("site ", "editor shape ", "box "):
+        at = next(number for number, line in enumerate(lines) if line.startswith(title))
+        head, table = lines[at], lines[at + 1 : at + lines[at:].index("")]
+        attempts, failed = head.index("attempts") + len("attempts"), head.index("failed")
+        # every line of the table keeps to its columns: nothing of one reaches into the next
+        assert {line[failed - 2 : failed].strip() for line in table} == {""}
+        assert {line[head.index("attempts") - 2 : head.index("attempts")].strip() for line in table} == {""}
+        assert all(line[attempts - 1].isdigit() for line in table if line[:1].strip())
+        pieces = {word for line in table for word in line[failed:].replace(",", "").split() if not word.isdigit()}
+        assert pieces <= {bucket.value.removeprefix("product_") for bucket in Bucket}
+    words = set("\n".join(lines).replace("...", "").split())
+    assert {word for row in rows for word in (*row.editor_shape.split(), *row.detail.split()[:5])} <= words
+
+
 def test_the_scorecard_is_plain_ascii_where_nobody_looks_at_a_terminal(row_of: Row, sweep_of: Sweep) -> None:
     rows = _whole_sweep(row_of)
     rows[0] = dataclasses.replace(rows[0], detail="Schrei\u00dfe \x1b[31mrot\x1b[0m \u2028 \ud83d")
