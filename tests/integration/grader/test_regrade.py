@@ -96,6 +96,10 @@ def change_rules(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return change
 
 
+def test_nobody_is_asked_to_adopt_what_is_quoted(finished: str, bv3_grade: Grade) -> None:
+    assert "--adopt" not in bv3_grade("regrade", finished).stdout
+
+
 def test_a_new_version_grades_nothing_again_by_itself(
     engine: sa.Engine, finished: str, change_rules: Callable[..., None]
 ) -> None:

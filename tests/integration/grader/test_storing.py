@@ -15,7 +15,7 @@ from broker.store.engine import begin
 from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep
-from grader.storing import MAX_TRIES, Progress, grade_pending, keep_record, persist
+from grader.storing import MAX_TRIES, Progress, grade_pending, judge, keep_record, persist
 
 Started = dict[str, Any]
 Send = Callable[..., bytes]
@@ -100,6 +100,50 @@ def test_a_lost_attempt_has_its_verdict_and_a_late_record_stands_beside_it(
     with begin(engine) as connection:
         verdicts = connection.execute(sa.text("select bucket, counts from verdicts order by id")).all()
     assert [tuple(row) for row in verdicts] == [("infra_box_lost", True), ("ok", False)]
+
+
+def test_a_verdict_that_counts_in_no_rate_ends_no_waiting(
+    engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
+) -> None:
+    attempt = start_all["x"]
+    with begin(engine) as connection:
+        beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": attempt.box.name})
+        dispatching.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent")
+    assert _keep(engine, attempt, send(attempt, log_of("x", "filled"))) == "late"
+    with begin(engine) as connection:
+        (late,) = grading.pending(connection, limit=9)
+        grading.save_verdict(connection, judge(late, log_of("x", "filled")))
+        connection.execute(
+            sa.text("update attempts set lost_at = lost_at - interval '1 minute' where lost_at is not null")
+        )
+        connection.execute(sa.text("update site_runs set state = 'cancelled'"))
+        # what a grader leaves that was killed between the two
+        assert dispatching.needs_grading(connection)
+        assert dispatching.finish_sweeps(connection) == ()
+    assert grade_pending(engine).graded == 1
+    with begin(engine) as connection:
+        assert not dispatching.needs_grading(connection)
+
+
+def test_the_last_failure_and_its_verdict_are_one(
+    engine: sa.Engine, start_all: Started, send: Send, log_of: LogOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = start_all["x"]
+    _keep(engine, broken, send(broken, log_of("x", "filled")))
+    with begin(engine) as connection:
+        connection.execute(sa.text("update evidence set data = 'no compressed data'"))
+        connection.execute(sa.text("update records set tries = :tries"), {"tries": MAX_TRIES - 1})
+
+    def die(_connection: sa.Connection, _new: grading.NewVerdict) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(grading, "save_verdict", die)
+        with pytest.raises(KeyboardInterrupt):
+            grade_pending(engine)
+    assert grade_pending(engine).failed == 1
+    with begin(engine) as connection:
+        assert connection.scalar(sa.text("select rule from verdicts")) == "grading_failed"
 
 
 def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(

@@ -76,6 +76,14 @@ def test_each_slice_lies_where_its_row_says(
     assert all(re.fullmatch(rf"{beginning}{SWEEP}/x_\d+_a\d+\.log", artifact) for artifact in artifacts)
 
 
+def test_what_nobody_knows_of_a_row_is_null(row_of: Row, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    write_export(out, SWEEP, [row_of(1, facts={"unknown": ("claim", "page")}), row_of(2)], lambda _: None)
+    imported, own = _read(out)
+    assert (imported["claim"], imported["page"]) == (None, None)
+    assert (own["claim"], own["page"]) == ("none", "could_not_look")
+
+
 def test_an_attempt_without_a_slice_has_a_row_all_the_same(row_of: Row, tmp_path: Path) -> None:
     out = tmp_path / "results" / f"{SWEEP}.jsonl"
     lost = row_of(1, Bucket.INFRA_BOX_LOST, rule="box_lost")

@@ -310,3 +310,19 @@ def test_the_published_holdout_rows_are_what_they_are_known_to_be() -> None:
     summary, found = summarise(file.rows), find_faults(file.rows)
     assert (file.bad, len(file.rows), summary.ok, summary.measured) == ((), 20, 13, 15)
     assert (found.neighbours, found.apart, found.overwritten, found.impossible) == ((), (), (), ())
+
+
+def test_sites_of_another_suite_are_no_rows_of_this_one(old_line: OldLine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join((old_line(site="bsky"), old_line(site="x"))))
+    file = read_old_file(path, "holdout")
+    assert [(one.line, one.problem) for one in file.bad] == [(2, "site 'x' is one of the suite 'known'")]
+
+
+def test_a_line_with_thousands_of_keys_is_told_in_one_short_problem() -> None:
+    keys = ",".join(f'"k{number % 19_999}":1' for number in range(20_000)) + "".join(
+        f',"t{number}":1,"t{number}":2' for number in range(50)
+    )
+    (bad,) = _read(b"{" + keys.encode() + b"}").bad
+    assert bad.problem.startswith("says twice: k0, t0, t1")
+    assert len(bad.problem) < 200
