@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from broker.store.breaches import open_breaches
 from broker.store.sweeps import SweepRow, find_sweep, read_progress
 from scheduler.farm import Farm
 from scheduler.follow import Ending, Follower
@@ -72,12 +73,18 @@ def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
     with farm.begin() as connection:
         sweep = find_sweep(connection, sweep_id)
         progress = read_progress(connection, sweep_id, 0)
+        breaches = open_breaches(connection, sweep_id)
     rows = str(results.rows) if results.rows else None
     if wishes.as_json:
         document = ending_document(sweep, progress, rows=rows, scorecard=results.document)
         print(json.dumps(document, indent=2), flush=True)  # noqa: T201 - a command prints
     elif rows:
         print(f"rows: {rows}", flush=True)  # noqa: T201 - a command prints
+    if breaches or sweep.state == "halted":
+        # a sweep that is over holds its box all the same
+        boxes = ", ".join(sorted({breach.box for breach in breaches}))
+        held = f"; {boxes} gets no runs" if boxes else ""
+        _note(f"held for a false success{held}: {call('resume', sweep_id)} says which, and how to go on")
     code = _exit_code(sweep, wishes, has_failed=results.has_failed)
     return code if rows else EXIT_USAGE
 
@@ -85,7 +92,6 @@ def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
 def _exit_code(sweep: SweepRow, wishes: Wishes, *, has_failed: bool) -> int:
     ending = Ending(sweep.state)
     if ending is Ending.HALTED:
-        _note(f"halted for a false success; {call('resume', sweep.id)} says which, and how to go on")
         return EXIT_INTERRUPTED
     if ending is Ending.PAUSED:
         _note(f"paused; resume: {call('resume', sweep.id)}")

@@ -80,8 +80,13 @@ def _hold_prefix(attempt_id: int) -> str:
 
 
 def lock_breaches(connection: sa.Connection, sweep_id: str) -> tuple[Breach, ...]:
-    """The sweep's open breaches, oldest first; until this transaction ends no other one can come."""
+    """As `open_breaches`; until this transaction ends no other one can come."""
     connection.execute(sa.text("select from sweeps where id = :id for no key update"), {"id": sweep_id})
+    return open_breaches(connection, sweep_id)
+
+
+def open_breaches(connection: sa.Connection, sweep_id: str) -> tuple[Breach, ...]:
+    """The sweep's breaches that nobody has lifted, oldest first."""
     return tuple(
         Breach(
             attempt_id=row.attempt_id,

@@ -86,8 +86,7 @@ class ReferenceDriver:
 
         None when no part helps, or it is too early to say so of this one.
         """
-        answers = reason == "clean_start" and self._facts is not None and self._audit_card_answers(self._facts)
-        part = choose_part(reason, renderer_answers=answers)
+        part = choose_part(reason, renderer_answers=reason == "clean_start" and self._renderer_answers())
         process = self._book.last(part) if part else None
         if part is None or process is None or not process.is_alive():
             return None
@@ -262,6 +261,14 @@ class ReferenceDriver:
         except (ProductError, OSError):
             return False
         return True
+
+    def _renderer_answers(self) -> bool:
+        """Whether the renderer of the booted stack is healthy by bv3's own card."""
+        try:
+            return self._facts is not None and self._audit_card_answers(self._facts)
+        except OSError:
+            # a backend that is starting anew writes its token again
+            return False
 
     def _audit_card_answers(self, facts: StackFacts) -> bool:
         with self._product(facts.dashboard_id) as product:

@@ -29,6 +29,8 @@ def test_a_resume_names_each_breach_and_lifts_none_until_it_is_told_to(do: Calla
     assert hint.endswith(f"bv3-schedule resume {sweep} --after-breach")
     assert f"bv3-grade show {sweep} x#1 and bv3-grade show {sweep} x#2" in hint
     assert do("status", sweep, "--json").document["state"] == "halted"
+    seen = do("follow", sweep)
+    assert (seen.code, "held for a false success; box-a gets no runs: " in seen.err) == (130, True)
     assert farm.hold.startswith(f"false success in attempt {first}:")
 
     lifting = do("resume", sweep, "--detach", "--after-breach")
@@ -81,6 +83,9 @@ def test_the_results_of_a_sweep_that_is_over_are_no_reason_to_let_its_box_go(do:
     farm.find_breach(attempt)
     farm.end_run(attempt)
     assert do("status", sweep, "--json").document["state"] == "finished"
+    seen = do("follow", "last")
+    assert seen.code == 0
+    assert f"held for a false success; box-a gets no runs: bv3-schedule resume {sweep} says which" in seen.err
     refused = do("resume", "last")
     assert refused.code == 2
     assert f"resume {sweep} --after-breach" in refused.err
@@ -89,7 +94,8 @@ def test_the_results_of_a_sweep_that_is_over_are_no_reason_to_let_its_box_go(do:
     assert lifted.code == 0, lifted.err
     assert "box-a works again" in lifted.err
     assert farm.hold is None
-    assert do("resume", "last").code == 0, "with nothing to look at it prints its results as ever"
+    again = do("resume", "last")
+    assert (again.code, "false success" in again.err) == (0, False), "its results, as ever"
 
 
 def _two_breaches_on_one_box(do: Callable[..., Any], farm: Any) -> tuple[tuple[str, int], tuple[str, int]]:
