@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.codec import clean_text
@@ -227,6 +227,8 @@ def test_what_pages_and_models_say_changes_no_verdict(lines: list[str], seen: tu
 
 @quick
 @given(text=hostile)
+@example(text="Message")
+@example(text="Say what the Message of it is")
 def test_what_a_box_is_called_forges_no_line(text: str) -> None:
     # a name is printed with repr, which leaves no line's end in it
     name = f"[browser-sendscript] fill target {text[:3_000]!r} [1] on https://x.com/home"
