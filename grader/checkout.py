@@ -16,7 +16,7 @@ from grader.markers import Catalogue
 from grader.printed import SourceText, SourceUnreadableError
 from grader.python_source import read_python
 from grader.script_source import read_script
-from grader.verify import Tree, count_hits
+from grader.verify import Tree, count_hits, want
 
 REFERENCE = Path(__file__).resolve().parent.parent / "infra" / "reference"
 
@@ -53,15 +53,18 @@ class Progress:
             self._tell(text)
 
 
-def read_tree(root: Path, progress: Progress) -> Tree:
+def read_tree(root: Path, progress: Progress, catalogue: Catalogue | None = None) -> Tree:
     """The source of this checkout: of its backend, frontend and electron folders where it has one, else all of it.
 
-    Raises UsageError for what is no folder, or holds more than any product's source.
+    With a catalogue, files that can say nothing of its markers are only counted. Raises UsageError for what is no
+    folder, or holds more than any product's source.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is no folder", hint="--source CHECKOUT, the folder that holds backend/")
+    wanted = None if catalogue is None else want(catalogue)
     files: dict[str, SourceText] = {}
     unread: dict[str, str] = {}
+    others = 0
     found = list(_list_sources(root, unread))
     if len(found) > _MAX_FILES:
         raise UsageError(f"{root} holds more than {_MAX_FILES} source files", hint="name the product's own folder")
@@ -69,13 +72,17 @@ def read_tree(root: Path, progress: Progress) -> Tree:
         name = _show(path.relative_to(root))
         progress.at(f"read {number} of {len(found)} files")
         try:
-            files[name] = _read_source(path)
+            data = _read_bytes(path)
+            if wanted is None or wanted.has(name, data):
+                files[name] = read_python(data) if path.suffix in _PYTHON else read_script(data)
+            else:
+                others += 1
         except OSError as error:
             is_link = error.errno == errno.ELOOP
             unread[name] = "a symbolic link" if is_link else error.strerror or type(error).__name__
         except SourceUnreadableError as error:
             unread[name] = str(error)
-    return Tree(files=files, unread=unread)
+    return Tree(files=files, unread=unread, others=others)
 
 
 def read_reference(progress: Progress) -> Tree:
@@ -109,7 +116,7 @@ def _show(path: Path) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def _read_source(path: Path) -> SourceText:
+def _read_bytes(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor that follows no link
         about = os.fstat(descriptor)
@@ -118,7 +125,7 @@ def _read_source(path: Path) -> SourceText:
         data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
         raise SourceUnreadableError(f"larger than {_MAX_FILE_BYTES // 2**20} MB")
-    return read_python(data) if path.suffix in _PYTHON else read_script(data)
+    return data
 
 
 def count_log(path: Path, catalogue: Catalogue, progress: Progress) -> dict[str, int]:

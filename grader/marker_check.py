@@ -11,6 +11,7 @@ from typing import Any
 class CheckState(StrEnum):
     """What the latest check of this catalogue against the sweep's revision came to."""
 
+    # all alive that its source can prove
     VERIFIED = "verified"
     # a reference stack, which prints a part of the product's lines; none of them wrongly
     PARTIAL = "partial"
@@ -25,6 +26,8 @@ class MarkerCheck:
 
     total: int
     alive: int | None = None
+    # neither alive nor dead: printed, but too short to prove
+    unproven: int = 0
     revision: str | None = None
     state: CheckState = CheckState.UNVERIFIED
 
@@ -34,11 +37,13 @@ class MarkerCheck:
         if self.state is CheckState.UNVERIFIED:
             return f"markers {self.total}, unverified"
         remark = {CheckState.DEAD: ", DEAD", CheckState.PARTIAL: ", the rest not printed there"}.get(self.state, "")
-        return f"markers {self.alive}/{self.total} at {self.revision}{remark}"
+        unproven = f", {self.unproven} unproven" if self.unproven else ""
+        return f"markers {self.alive}/{self.total} at {self.revision}{unproven}{remark}"
 
 
 def judge_check(*, total: int, alive: int, revision: str, facts: Mapping[str, Any]) -> MarkerCheck:
-    """The standing that a stored check gives; `facts` names the dead ones."""
+    """The standing that a stored check gives; `facts` names the dead ones and those that can't be proven."""
+    unproven = len(facts.get("unproven", ()))
     lacking = CheckState.DEAD if facts.get("dead") else CheckState.PARTIAL
-    state = CheckState.VERIFIED if alive == total else lacking
-    return MarkerCheck(total=total, alive=alive, revision=revision, state=state)
+    state = CheckState.VERIFIED if alive + unproven == total else lacking
+    return MarkerCheck(total=total, alive=alive, unproven=unproven, revision=revision, state=state)

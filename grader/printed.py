@@ -28,6 +28,8 @@ class Place(StrEnum):
     DOCSTRING = "a docstring"
     TESTED = "a test against other text"
     KEY = "a key"
+    TYPE = "a type"
+    ATTRIBUTE = "an attribute of a tag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +91,16 @@ def split_holes(text: str) -> tuple[str, ...]:
     return tuple(_HOLE.split(text))
 
 
-def find_printed(parts: Sequence[str], source: SourceText) -> Printed | None:
-    """The string of the file that prints these literal parts of a template, or None."""
+def find_printed(parts: Sequence[str], source: SourceText, *, from_start: bool = False) -> Printed | None:
+    """The string of the file that prints these literal parts of a template, `from_start` with the first; or None."""
     if all(part in source.whole for part in parts):
         for string in source.printed:
-            if _is_within(parts, string):
+            if _is_within(parts, string) and (not from_start or string.runs[0].startswith(parts[0])):
                 return string
     # what no string holds alone may be put together; of a few letters anything could be
     if sum(map(len, parts)) < _LEAST_JOINED or not all(_first_word(part) in source.whole for part in parts[1:]):
         return None
-    return _find_joined(parts, source)
+    return _find_joined(parts, source, from_start=from_start)
 
 
 def _first_word(part: str) -> str:
@@ -116,9 +118,11 @@ def _is_within(parts: Sequence[str], string: Printed) -> bool:
     return True
 
 
-def _find_joined(parts: Sequence[str], source: SourceText) -> Printed | None:
+def _find_joined(parts: Sequence[str], source: SourceText, *, from_start: bool) -> Printed | None:
     joiner = _Joiner(source)
     for at in joiner.begin(parts[0]):
+        if from_start and (at.run, at.offset) != (0, 0):
+            continue
         if any(True for _ in joiner.match(parts, at)):
             return at.string if at.back is None else at.back.string
     return None

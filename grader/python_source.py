@@ -1,8 +1,9 @@
 """The strings that a Python file prints, read from its syntax tree; nothing of it is ever run. Pure.
 
-Printed: string constants and f-strings, `%` and `.format` templates, implicit and `+` concatenation, wherever
-they stand, but for docstrings, keys, annotations, operands of comparisons, arguments of methods that only look
-for text, and strings (alone or in a collection) bound to a name that the file uses in no other way.
+Printed: string constants and f-strings, `%` and `.format` templates, implicit and `+` concatenation, wherever they
+stand, but for docstrings, keys, annotations, and what is only looked for in other text. A string that is bound to a
+name, an attribute or a parameter is followed within the file: when all that is done with the name is looking for it,
+the string is printed by nobody.
 """
 
 from __future__ import annotations
@@ -11,25 +12,32 @@ import ast
 import io
 import tokenize
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from grader.printed import Place, Printed, SourceText, SourceUnreadableError, Unprinted, split_holes
 
-# Methods and functions whose first argument is looked for, never printed.
-_TESTS = frozenset(
+# Methods whose string is only set against its argument.
+_LOOKS = frozenset(
     {
-        *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "replace"),
-        *("split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "strip", "lstrip", "rstrip"),
-        *("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "compile"),
+        *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "__contains__"),
+        *("match", "fullmatch", "search", "findall", "finditer"),
         *("issubset", "isdisjoint", "issuperset", "intersection"),
     }
 )
+# Methods and functions whose first argument is looked for, never printed.
+_TESTS = _LOOKS | {
+    *("replace", "split", "rsplit", "partition", "rpartition"),
+    *("removeprefix", "removesuffix", "strip", "lstrip", "rstrip", "sub", "subn", "compile"),
+}
 _KEYED = frozenset({"get", "pop", "setdefault", "getattr", "hasattr", "getenv"})
-_COLLECTIONS = frozenset({"frozenset", "set", "tuple", "list"})
+_COLLECTIONS = frozenset({"frozenset", "set", "tuple", "list", "sorted"})
+# What these methods give back is still the text, or the texts of a collection.
+_SAME = frozenset({"lower", "upper", "casefold", "strip", "encode", "values", "items", "get", "format"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 _Runs = tuple[str, ...]
-_Binding = ast.Assign | ast.AnnAssign | ast.For | ast.AsyncFor | ast.comprehension
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def read_python(data: bytes) -> SourceText:
@@ -39,7 +47,7 @@ def read_python(data: bytes) -> SourceText:
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
         reader = _Reader(tree)
-        reader.visit(tree)
+        reader.read(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         raise SourceUnreadableError(f"{where}{error.msg}") from error
@@ -64,128 +72,173 @@ class _Reader:
     def __init__(self, tree: ast.Module) -> None:
         self.printed: list[Printed] = []
         self.unprinted: list[Unprinted] = []
+        self._flow = _Flow(tree)
+
+    def read(self, node: ast.AST) -> None:
+        """The strings at the node and below it are sorted."""
+        if isinstance(node, ast.expr) and (runs := _read_runs(node)) is not None:
+            place = self._flow.place(node)
+            if place is None:
+                self.printed.append(Printed(line=node.lineno, runs=runs))
+            else:
+                self.unprinted.append(Unprinted(line=node.lineno, place=place, text="{}".join(runs)))
+            within: Iterator[ast.AST] = _values_within(node)
+        else:
+            within = ast.iter_child_nodes(node)
+        for child in within:
+            self.read(child)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The string that is followed, what it stands in, and the names gone through so far."""
+
+    string: ast.expr
+    within: ast.AST
+    names: set[tuple[str, ast.AST | None]] = field(default_factory=set)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it stands in a tuple or a list."""
+        return isinstance(self.within, (ast.Tuple, ast.List))
+
+    @property
+    def position(self) -> int:
+        """The place that it is unpacked to: a dictionary's values are second in what `items()` gives."""
+        return self.within.elts.index(self.string) if isinstance(self.within, (ast.Tuple, ast.List)) else 1
+
+
+class _Flow:
+    """Where a string of the file goes: up to what is done with it, along the names that it is bound to."""
+
+    def __init__(self, tree: ast.Module) -> None:
         self._parents: dict[ast.AST, ast.AST] = {}
         self._loads: dict[str, list[ast.expr]] = {}
+        self._functions: dict[str, list[_Function]] = {}
+        self._keys: set[ast.AST | None] = set()
         for node in ast.walk(tree):
             for child in ast.iter_child_nodes(node):
                 self._parents[child] = node
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                 self._loads.setdefault(_name_of(node), []).append(node)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self._functions.setdefault(node.name, []).append(node)
+            elif isinstance(node, ast.Dict):
+                self._keys.update(node.keys)
+            elif isinstance(node, ast.Subscript):
+                self._keys.add(node.slice)
+            elif isinstance(node, ast.Call) and _name_of(node.func) in _KEYED:
+                # `values.get(key)`, but `getattr(thing, key)`
+                at = int(isinstance(node.func, ast.Name))
+                self._keys.update(node.args[at : at + 1])
 
-    def visit(self, node: ast.AST, place: Place | None = None) -> None:
-        """The strings below the node are sorted; those at its top are for `place`, or printed."""
-        if isinstance(node, ast.expr) and (runs := _read_runs(node)) is not None:
-            self._keep(node, runs, place)
-            for value in _values_within(node):
-                self.visit(value)
-        elif isinstance(node, ast.Expr):
-            is_bare = isinstance(node.value, (ast.Constant, ast.JoinedStr, ast.BinOp))
-            self.visit(node.value, Place.DOCSTRING if is_bare else None)
-        elif isinstance(node, ast.Compare):
-            self._visit_all([node.left, *node.comparators], Place.TESTED)
-        elif isinstance(node, ast.Call):
-            self._visit_call(node, place)
-        elif isinstance(node, ast.Dict):
-            self._visit_all([key for key in node.keys if key is not None], Place.KEY)
-            self._visit_all(node.values, None)
-        elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            self._visit_all(node.elts, Place.TESTED if isinstance(node, ast.Set) else place)
-        else:
-            self._visit_other(node, place)
-
-    def _visit_other(self, node: ast.AST, place: Place | None) -> None:
-        if isinstance(node, ast.MatchValue):
-            self.visit(node.value, Place.TESTED)
-        elif isinstance(node, ast.Subscript):
-            self.visit(node.value)
-            self.visit(node.slice, Place.KEY)
-        elif isinstance(node, (ast.Attribute, ast.Starred, ast.NamedExpr)):
-            self.visit(node.value, place)
-        elif isinstance(node, ast.IfExp):
-            self.visit(node.test)
-            self._visit_all([node.body, node.orelse], place)
-        elif isinstance(node, ast.BoolOp):
-            self._visit_all(node.values, place)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.For, ast.AsyncFor, ast.comprehension)):
-            self._visit_binding(node)
-        else:
-            annotations = {getattr(node, "annotation", None), getattr(node, "returns", None)}
-            self._visit_all([child for child in ast.iter_child_nodes(node) if child not in annotations], None)
-
-    def _visit_binding(self, node: _Binding) -> None:
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            targets: Sequence[ast.expr] = node.targets if isinstance(node, ast.Assign) else [node.target]
-            self._visit_all(targets, None)
-            is_needle = _is_text(node.value) and self._is_needle(node, targets)
-            self.visit(node.value, Place.TESTED if is_needle else None)
-        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            is_needle = _is_text(node.iter) and self._is_tested(node.iter, frozenset())
-            for child in ast.iter_child_nodes(node):
-                self.visit(child, Place.TESTED if child is node.iter and is_needle else None)
-
-    def _visit_all(self, nodes: Sequence[ast.AST], place: Place | None) -> None:
-        for node in nodes:
-            self.visit(node, place)
-
-    def _visit_call(self, node: ast.Call, place: Place | None) -> None:
-        name = _name_of(node.func)
-        self.visit(node.func, place)
-        if name in _COLLECTIONS and isinstance(node.func, ast.Name):
-            self._visit_all(node.args, place)
-            return
-        for position, argument in enumerate(node.args):
-            if name in _TESTS and position == 0:
-                self.visit(argument, Place.TESTED)
-            elif name in _KEYED and position == (1 if isinstance(node.func, ast.Name) else 0):
-                self.visit(argument, Place.KEY)
-            else:
-                self.visit(argument)
-        for keyword in node.keywords:
-            self.visit(keyword.value)
-
-    def _keep(self, node: ast.expr, runs: _Runs, place: Place | None) -> None:
-        if place is None:
-            self.printed.append(Printed(line=node.lineno, runs=runs))
-        else:
-            self.unprinted.append(Unprinted(line=node.lineno, place=place, text="{}".join(runs)))
-
-    def _is_needle(self, node: ast.Assign | ast.AnnAssign, targets: Sequence[ast.expr]) -> bool:
-        """Whether what is bound here is only ever tested against; a collection that nobody here uses is too."""
-        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or node.value is None:
-            return False
-        loads = self._loads_of(targets[0].id, self._scope_of(node))
-        if not loads:
-            return _read_runs(node.value) is None
-        return all(self._is_tested(load, frozenset({targets[0].id})) for load in loads)
-
-    def _is_tested(self, node: ast.expr, seen: frozenset[str]) -> bool:  # noqa: PLR0911 - one for each way
+    def place(self, node: ast.expr) -> Place | None:
+        """Why nobody prints the string, or None."""
         parent = self._parents[node]
-        match parent:
-            case ast.Compare():
+        if isinstance(parent, ast.Expr):
+            return Place.DOCSTRING
+        if node in self._keys:
+            return Place.KEY
+        if self._is_annotation(node):
+            return Place.TYPE
+        return Place.TESTED if self._is_tested(node, _Asked(node, parent)) else None
+
+    def _is_annotation(self, node: ast.AST) -> bool:
+        while isinstance(node, ast.expr):
+            parent = self._parents[node]
+            if node is getattr(parent, "annotation", None) or node is getattr(parent, "returns", None):
                 return True
-            case ast.Call(func=ast.Name(id=name)) if name in _COLLECTIONS:
-                return self._is_tested(parent, seen)
-            case ast.Call():
-                return _name_of(parent.func) in _TESTS and parent.args[:1] == [node]
-            case ast.comprehension(target=ast.Name(id=name), iter=iterated) if iterated is node:
-                return self._is_name_tested(name, self._parents[parent], seen)
-            case ast.For(target=ast.Name(id=name), iter=iterated) if iterated is node:
-                return self._is_name_tested(name, parent, seen)
-            case ast.Tuple() | ast.List() | ast.Set() | ast.Starred() | ast.BinOp():
-                return self._is_tested(parent, seen)
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                return self._is_name_tested(name, self._scope_of(parent), seen)
+            node = parent
         return False
 
-    def _is_name_tested(self, name: str, scope: ast.AST | None, seen: frozenset[str]) -> bool:
-        if name in seen:
+    def _is_tested(self, node: ast.expr, asked: _Asked) -> bool:  # noqa: PLR0911 - one for each way
+        """Whether the value at this node is only set against other text, or is a key."""
+        parent = self._parents[node]
+        if node in self._keys or _is_put_to_a_test(node, parent):
             return True
+        if isinstance(parent, ast.Call):
+            return node is not parent.func and self._is_argument_tested(parent, node, asked)
+        if isinstance(parent, ast.keyword):
+            return self._is_keyword_tested(parent, asked)
+        if isinstance(parent, ast.Attribute):
+            call = self._parents[parent]
+            if not isinstance(call, ast.Call) or call.func is not parent:
+                return False
+            return parent.attr in _LOOKS or (parent.attr in _SAME and self._is_tested(call, asked))
+        if isinstance(parent, ast.NamedExpr):
+            return self._is_bound_tested(parent, asked) and self._is_tested(parent, asked)
+        if isinstance(parent, ast.expr):
+            # a part of a sum, a collection, a choice, an f-string
+            return not isinstance(parent, (ast.Lambda, ast.Yield)) and self._is_tested(parent, asked)
+        if isinstance(parent, ast.arguments):
+            return self._is_name_tested(_name_defaulted(parent, node), self._parents[parent], asked)
+        return self._is_bound_tested(parent, asked)
+
+    def _is_bound_tested(self, node: ast.AST, asked: _Asked) -> bool:
+        """Whether what this statement binds its value to is only tested."""
+        if isinstance(node, ast.Assign):
+            return len(node.targets) == 1 and self._is_target_tested(node.targets[0], self._scope_of(node), asked)
+        if isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+            return self._is_target_tested(node.target, self._scope_of(node), asked)
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            return self._is_target_tested(node.target, node, asked)
+        if isinstance(node, ast.comprehension):
+            return self._is_target_tested(node.target, self._parents[node], asked)
+        return False
+
+    def _is_target_tested(self, target: ast.expr, scope: ast.AST | None, asked: _Asked) -> bool:
+        if isinstance(target, ast.Attribute):
+            return self._is_name_tested(target.attr, None, asked)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            own = target.elts[asked.position : asked.position + 1]
+            return bool(own) and self._is_target_tested(own[0], scope, asked)
+        return isinstance(target, ast.Name) and self._is_name_tested(target.id, scope, asked)
+
+    def _is_argument_tested(self, call: ast.Call, node: ast.expr, asked: _Asked) -> bool:
+        name = _name_of(call.func)
+        if isinstance(call.func, ast.Name) and name in _COLLECTIONS:
+            return self._is_tested(call, asked)
+        at = call.args.index(node)
+        if name == "contains" or (name in _TESTS and at == 0):
+            return True
+        function = self._own_function(call)
+        if function is None or any(isinstance(one, ast.Starred) for one in call.args[: at + 1]):
+            return False
+        names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+        if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
+            del names[0]
+        more = function.args.vararg
+        if at >= len(names) and more is None:
+            return False
+        return self._is_name_tested(names[at] if more is None or at < len(names) else more.arg, function, asked)
+
+    def _is_keyword_tested(self, keyword: ast.keyword, asked: _Asked) -> bool:
+        call = self._parents[keyword]
+        if keyword.arg is None or not isinstance(call, ast.Call):
+            return False
+        if _name_of(call.func) in _TESTS and keyword.arg == "pattern":
+            return True
+        function = self._own_function(call)
+        return function is not None and self._is_name_tested(keyword.arg, function, asked)
+
+    def _own_function(self, call: ast.Call) -> _Function | None:
+        """The function of this file that is called, where its name tells."""
+        found = self._functions.get(_name_of(call.func), [])
+        return found[0] if len(found) == 1 else None
+
+    def _is_name_tested(self, name: str, scope: ast.AST | None, asked: _Asked) -> bool:
+        if (name, scope) in asked.names:
+            return True
+        asked.names.add((name, scope))
         loads = self._loads_of(name, scope)
-        return bool(loads) and all(self._is_tested(load, seen | {name}) for load in loads)
+        # a list that nobody here uses is one of needles; a string may be another file's to print
+        return all(self._is_tested(load, asked) for load in loads) if loads else asked.is_listed
 
     def _loads_of(self, name: str, scope: ast.AST | None) -> list[ast.expr]:
         loads = self._loads.get(name, [])
-        return loads if scope is None else [load for load in loads if self._is_below(load, scope)]
+        if scope is None:
+            return loads
+        return [load for load in loads if isinstance(load, ast.Name) and self._is_below(load, scope)]
 
     def _is_below(self, node: ast.AST, scope: ast.AST) -> bool:
         here: ast.AST | None = node
@@ -201,19 +254,28 @@ class _Reader:
         return here if isinstance(here, _SCOPES) else None
 
 
+def _is_put_to_a_test(node: ast.expr, parent: ast.AST) -> bool:
+    """Whether the value ends here, in a comparison or as a condition."""
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return node is parent.test
+    if isinstance(parent, ast.comprehension):
+        return node is not parent.iter
+    is_not = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+    return is_not or isinstance(parent, (ast.Compare, ast.MatchValue, ast.Set, ast.Expr))
+
+
+def _name_defaulted(arguments: ast.arguments, default: ast.expr) -> str:
+    """The parameter that this is the default of."""
+    if default in arguments.kw_defaults:
+        return arguments.kwonlyargs[arguments.kw_defaults.index(default)].arg
+    places = [*arguments.posonlyargs, *arguments.args]
+    return places[len(places) - len(arguments.defaults) + arguments.defaults.index(default)].arg
+
+
 def _name_of(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _is_text(node: ast.expr) -> bool:
-    """Whether it is a string, or a collection of strings alone."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COLLECTIONS:
-        return len(node.args) == 1 and _is_text(node.args[0])
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return bool(node.elts) and all(_is_text(one) for one in node.elts)
-    return _read_runs(node) is not None
 
 
 def _read_runs(node: ast.expr) -> _Runs | None:

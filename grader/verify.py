@@ -17,6 +17,9 @@ from grader.printed import SourceText, find_printed
 
 _VALUE = re.compile(r"(?<!\{)\{(?!\{)[^{}]*\}")
 _LONGEST_SNIPPET = 60
+# a literal with less letters is anybody's, where no file is named that prints it
+_LEAST_PROVEN = 16
+_LEAST_WORD = 4
 # the names of captured values that replies are looked for in
 _CARRIERS = ("error", "trigger", "submit")
 
@@ -27,6 +30,8 @@ class State(StrEnum):
     ALIVE = "alive"
     # never to be matched, or by the wrong text
     DEAD = "dead"
+    # printed, but in words too few to be this marker's, and by a file that nobody named
+    UNPROVEN = "unproven"
     # the reference stack prints a part of the product's lines only
     ABSENT = "absent"
 
@@ -37,8 +42,15 @@ class Tree:
 
     files: Mapping[str, SourceText]
     unread: Mapping[str, str] = field(default_factory=dict)
+    # how many files hold the words of no marker
+    others: int = 0
     # of the reference stack: its files have other names, and it prints a part
     is_reference: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many files were looked through."""
+        return len(self.files) + self.others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +84,48 @@ def verify(catalogue: Catalogue, tree: Tree, counts: Mapping[str, int] | None = 
     return Report(
         findings=tuple(_judge(catalogue, marker, tree, counts) for marker in catalogue.markers),
         unread=dict(tree.unread),
-        files=len(tree.files),
+        files=tree.count,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which files of a checkout can say something of a marker."""
+
+    # the ends of the paths that the catalogue names
+    sources: frozenset[str]
+    # for each literal what a file that holds it must hold, in lower case, the longest first
+    words: tuple[tuple[bytes, ...], ...]
+
+    def has(self, path: str, data: bytes) -> bool:
+        """Whether this file is one of them."""
+        if any(_ends_with(path, source) for source in self.sources):
+            return True
+        text = data.lower()
+        return any(all(word in text for word in words) for words in self.words)
+
+
+def want(catalogue: Catalogue) -> Wanted:
+    """The files that printing this catalogue takes, or that may print it in a wrong way."""
+    printed = [marker for marker in catalogue.markers if marker.origin in {Origin.SOURCE, Origin.REPLY}]
+    return Wanted(
+        sources=frozenset(marker.source for marker in printed if marker.source),
+        words=tuple(sorted({words for marker in printed if (words := _words_of(marker))})),
+    )
+
+
+def _words_of(marker: Marker) -> tuple[bytes, ...]:
+    """What stands in a file in any way of writing the longest literal; nothing where that would be anything."""
+    parts = literal_parts(marker.template)
+    longest = max(parts, key=len).lower()
+    if _is_weak(parts):
+        return () if marker.source else (max(re.split("[\"'`]", longest), key=len).encode(),)
+    words = {word.encode() for word in re.findall(r"\w+", longest, re.ASCII) if len(word) >= _LEAST_WORD}
+    return tuple(sorted(words, key=lambda word: (-len(word), word)))
+
+
+def _is_weak(parts: Sequence[str]) -> bool:
+    return sum(map(len, parts)) < _LEAST_PROVEN
 
 
 def literal_parts(template: str) -> tuple[str, ...]:
@@ -123,7 +175,14 @@ def _judge(catalogue: Catalogue, marker: Marker, tree: Tree, counts: Mapping[str
 def _look_for(marker: Marker, tree: Tree) -> tuple[State, str]:
     parts = literal_parts(marker.template)
     own = _own_files(marker, tree)
-    if where := _find(parts, own) or (tree.is_reference and _find_across(parts, own)):
+    # of a value that its pattern takes from the start, nothing else may be printed before it
+    from_start = marker.pattern.startswith("^") and parts[0].startswith(marker.pattern[1:])
+    where = _find(parts, own, from_start=from_start)
+    if where is None and tree.is_reference:
+        where = _find_across(parts, own, from_start=from_start)
+    if where and (tree.is_reference or not marker.source) and _is_weak(parts):
+        return State.UNPROVEN, f"too short to prove: printed at {where}, which may be anybody's"
+    if where:
         return State.ALIVE, f"printed at {where}"
     if other_case := _find_in_other_case(parts, own):
         return State.DEAD, other_case
@@ -164,24 +223,25 @@ def _explain(
         yield f"{other_case}, not by {marker.source}"
     yield from _find_unprinted(parts, others)
     if not marker.source:
-        yield f"{literal} is printed nowhere in {len(tree.files)} files"
+        yield f"{literal} is printed nowhere in {tree.count} files"
     elif own:
-        yield f"{literal} is not printed by {', '.join(sorted(own))}, nor by another of {len(tree.files)} files"
+        yield f"{literal} is not printed by {', '.join(sorted(own))}, nor by another of {tree.count} files"
     else:
-        yield f"there is no file {marker.source}; {literal} is printed nowhere in {len(tree.files)} files"
+        yield f"there is no file {marker.source}; {literal} is printed nowhere in {tree.count} files"
 
 
-def _find(parts: Sequence[str], files: Mapping[str, SourceText]) -> str | None:
+def _find(parts: Sequence[str], files: Mapping[str, SourceText], *, from_start: bool = False) -> str | None:
     for path, text in files.items():
-        if found := find_printed(parts, text):
+        if found := find_printed(parts, text, from_start=from_start):
             return f"{path}:{found.line}"
     return None
 
 
-def _find_across(parts: Sequence[str], files: Mapping[str, SourceText]) -> str | None:
+def _find_across(parts: Sequence[str], files: Mapping[str, SourceText], *, from_start: bool) -> str | None:
     """Where the reference stack prints it: there a tag and what follows may stand in two files."""
     owners = {id(string): path for path, text in files.items() for string in text.printed}
-    found = find_printed(parts, SourceText(printed=tuple(one for text in files.values() for one in text.printed)))
+    everything = SourceText(printed=tuple(one for text in files.values() for one in text.printed))
+    found = find_printed(parts, everything, from_start=from_start)
     return f"{owners[id(found)]}:{found.line}" if found else None
 
 

@@ -69,7 +69,7 @@ def verify_source(request: Request, *, as_json: bool) -> int:
     progress = Progress(lambda text: click.echo(text, err=True))
     catalogue = load_catalogue()
     counts = {str(path): count_log(path, catalogue, progress) for path in request.logs}
-    tree = read_reference(progress) if request.source is None else read_tree(request.source, progress)
+    tree = read_reference(progress) if request.source is None else read_tree(request.source, progress, catalogue)
     report = verify(catalogue, tree, _sum(counts.values()) if counts else None)
     outcome = _Outcome(request=request, revision=revision, report=report, counts=counts)
     stored: int | None = None
@@ -130,6 +130,7 @@ def _collect_facts(outcome: _Outcome) -> dict[str, Any]:
     report = outcome.report
     return {
         "dead": {finding.marker: finding.detail for finding in report.of(State.DEAD)},
+        "unproven": {finding.marker: finding.detail for finding in report.of(State.UNPROVEN)},
         "absent": [finding.marker for finding in report.of(State.ABSENT)],
         "unread": dict(report.unread),
         "files": report.files,
@@ -187,6 +188,7 @@ def _to_json(outcome: _Outcome, stored: int | None) -> dict[str, Any]:
         "catalogue_sha256": hash_catalogue(read_catalogue()),
         "total": check.total,
         "alive": check.alive,
+        "unproven": check.unproven,
         "state": check.state.value,
         "files": outcome.report.files,
         "markers": [_finding_to_json(finding) for finding in outcome.report.findings],
@@ -216,6 +218,10 @@ def _render(outcome: _Outcome, stored: int | None, width: int) -> Iterator[Line]
     for finding in report.of(State.DEAD):
         yield Line()
         yield Line(text=f"DEAD  {finding.marker}", style="bold red")
+        yield from _wrap(finding.detail, width, indent=6)
+    for finding in report.of(State.UNPROVEN):
+        yield Line()
+        yield Line(text=f"UNPROVEN  {finding.marker}", style="yellow")
         yield from _wrap(finding.detail, width, indent=6)
     if absent := report.of(State.ABSENT):
         yield Line()

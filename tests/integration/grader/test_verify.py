@@ -22,6 +22,8 @@ from grader.storing import grade_pending, keep_record
 Command = Callable[..., Any]
 MARKERS = load_catalogue().markers
 TOTAL = len(MARKERS)
+# no source can prove the listing's row: its words are too few
+PROVEN = TOTAL - 1
 VALUE = re.compile(r"(?<!\{)\{(?!\{)[^{}]*\}")
 
 
@@ -75,10 +77,11 @@ def test_a_product_that_prints_all_passes_and_is_stored_under_its_commit(
     done = bv3_grade("verify", "--source", str(checkout))
     head = _git(checkout, "rev-parse", "--short=8", "HEAD")
     assert done.code == 0, done.stderr
-    assert f"markers {TOTAL}/{TOTAL} at {head}\n" in done.stdout
+    assert f"markers {PROVEN}/{TOTAL} at {head}, 1 unproven\n" in done.stdout
     assert "stored as check 1\n" in done.stdout
     (row,) = _checks(engine)
-    assert (row.product_revision, row.total, row.alive) == (head, TOTAL, TOTAL)
+    assert (row.product_revision, row.total, row.alive) == (head, TOTAL, PROVEN)
+    assert list(row.facts["unproven"]) == ["reply_listed_value"]
     assert "@" in row.checked_by
 
 
@@ -90,7 +93,7 @@ def test_a_dead_marker_is_named_with_where_it_was_looked_for(
     assert done.code == 1
     said = " ".join(done.stdout.split())
     assert re.search(r"DEAD ghost in another case at backend/apps/browser_agent.py:\d+: '", said)
-    assert re.search(rf"markers {TOTAL - 1}/{TOTAL} at [0-9a-f]{{8}}\+changes, DEAD", said)
+    assert re.search(rf"markers {PROVEN - 1}/{TOTAL} at [0-9a-f]{{8}}\+changes, 1 unproven, DEAD", said)
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert list(_checks(engine)[0].facts["dead"]) == ["ghost"]
 
@@ -107,8 +110,8 @@ def test_the_json_form_holds_every_marker_and_the_counts_of_the_logs(
     done = bv3_grade("verify", "--source", str(product), "--revision", "r1", "--json", *options)
     told = json.loads(done.stdout)
     assert done.code == 0
-    assert (told["total"], told["alive"], told["state"], told["revision"], told["stored"]) == (
-        TOTAL, TOTAL, "verified", "r1", 1,
+    assert (told["total"], told["alive"], told["unproven"], told["state"], told["revision"], told["stored"]) == (
+        TOTAL, PROVEN, 1, "verified", "r1", 1,
     )  # fmt: skip
     found = {one["name"]: one for one in told["markers"]}
     assert list(found) == [marker.name for marker in MARKERS]
@@ -171,16 +174,17 @@ def test_files_that_can_not_be_read_are_named_and_nothing_outside_is(
     product: Path, tmp_path: Path, bv3_grade: Command
 ) -> None:
     apps = product / "backend" / "apps"
-    (apps / "broken.py").write_text("def f(:\n")
-    (apps / "latin.py").write_bytes(b"x = '\xff'\n")
-    (apps / "page.ts").write_bytes(b"const a = `\xff`")
+    words = "# an electron webview that is not found"
+    (apps / "broken.py").write_text(f"def f(: {words}\n")
+    (apps / "latin.py").write_bytes(b"x = '\xff' " + words.encode())
+    (apps / "page.ts").write_bytes(b"const a = `\xff` " + words.encode())
     (tmp_path / "outside.py").write_text("print('outside')")
     (apps / "link.py").symlink_to(tmp_path / "outside.py")
     (apps / "linked").symlink_to(tmp_path)
     os.mkfifo(apps / "pipe.py")
     (apps / "huge.py").write_bytes(b"#" * (9 * 2**20))
     Path(os.fsdecode(os.fsencode(apps) + b"/\xff\x1b[2J\n")).mkdir()
-    Path(os.fsdecode(os.fsencode(apps) + b"/\xff\x1b[2J\n/\xfe.py")).write_text("def f(:\n")
+    Path(os.fsdecode(os.fsencode(apps) + b"/\xff\x1b[2J\n/\xfe.py")).write_text(f"def f(: {words}\n")
     done = bv3_grade("verify", "--source", str(product), "--no-store", "--json")
     told = json.loads(done.stdout)
     unread = {Path(one["path"]).name: one["reason"] for one in told["unread"]}
@@ -255,7 +259,7 @@ def test_the_latest_check_of_the_sweeps_revision_stands_on_its_scorecard(
     raw = send(attempt, log_of("x", "filled"), product_revision="21a08c23")
     keep_record(engine, box=attempt.box.name, attempt=attempt.attempt, raw=raw)
     grade_pending(engine)
-    unverified = {"total": TOTAL, "alive": None, "revision": None, "state": "unverified"}
+    unverified = {"total": TOTAL, "alive": None, "unproven": 0, "revision": None, "state": "unverified"}
     text, told = _scorecard(bv3_grade)
     assert f"markers {TOTAL}, unverified" in text
     assert told == unverified
@@ -265,14 +269,14 @@ def test_the_latest_check_of_the_sweeps_revision_stands_on_its_scorecard(
 
     assert bv3_grade("verify", "--source", str(product), "--revision", "21a08c23").code == 0
     text, told = _scorecard(bv3_grade)
-    assert f"markers {TOTAL}/{TOTAL} at 21a08c23" in text
+    assert f"markers {PROVEN}/{TOTAL} at 21a08c23, 1 unproven" in text
     assert "DEAD" not in text
-    assert told == {"total": TOTAL, "alive": TOTAL, "revision": "21a08c23", "state": "verified"}
+    assert told == {"total": TOTAL, "alive": PROVEN, "unproven": 1, "revision": "21a08c23", "state": "verified"}
 
     _break(product, "ghost")
     assert bv3_grade("verify", "--source", str(product), "--revision", "21a08c23").code == 1
     text, told = _scorecard(bv3_grade)
-    assert f"markers {TOTAL - 1}/{TOTAL} at 21a08c23, DEAD" in text
+    assert f"markers {PROVEN - 1}/{TOTAL} at 21a08c23, 1 unproven, DEAD" in text
     assert told["state"] == "dead"
 
     attempt = start_all["reddit"]
