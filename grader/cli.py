@@ -40,7 +40,6 @@ examples:
 
 
 # whose rows may be imported
-_SUITES = ("known", "anon", "holdout", "shapes")
 
 
 @click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})

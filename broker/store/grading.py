@@ -299,13 +299,8 @@ def mark_failed(connection: sa.Connection, record_id: int, error: str) -> None:
     )
 
 
-def verdict_rows(
-    connection: sa.Connection, sweep_id: str, *, grader_version: int | None = None
-) -> tuple[VerdictRow, ...]:
-    """One row per attempt of the sweep, by trial, site and number, with the verdict that is quoted.
-
-    With `grader_version`, the verdict of that version instead.
-    """
+def verdict_rows(connection: sa.Connection, sweep_id: str) -> tuple[VerdictRow, ...]:
+    """One row per attempt of the sweep, by trial, site and number, with the verdict that is quoted."""
     rows = connection.execute(
         sa.text(
             "select r.id as run_id, r.arm, r.site, r.trial, a.id as attempt_id, a.number as attempt_no,"
@@ -315,11 +310,10 @@ def verdict_rows(
             " v.detail, v.facts, v.grader_version"
             " from attempts a join site_runs r on r.id = a.run_id"
             " left join lateral (select * from verdicts v where v.attempt_id = a.id and v.counts"
-            "   and (cast(:version as integer) is null or v.grader_version = :version)"
             f"   order by {QUOTED_FIRST} limit 1) v on true"
             " where r.sweep_id = :id order by r.order_key, r.id, a.number"
         ),
-        {"id": sweep_id, "version": grader_version},
+        {"id": sweep_id},
     )
     return tuple(
         VerdictRow(

@@ -26,8 +26,6 @@ RUN_KINDS = ("dry", "imported")
 DISPATCH_STATES = ("open", "started", "done", "released", "taken_back", "lost")
 ATTEMPT_STATES = ("started", "finished", "reported", "graded", "lost")
 RECORD_STANDINGS = ("counted", "duplicate", "late", "unreadable", "imported")
-DISPATCH_OPEN = ("open", "started")
-ATTEMPT_OPEN = ("started", "finished", "reported")
 
 
 def _one_of(column: str, values: tuple[str, ...], name: str) -> sa.CheckConstraint:
