@@ -39,9 +39,6 @@ examples:
 """
 
 
-# whose rows may be imported
-
-
 @click.group(epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @verbose_option
 def main_group() -> None:

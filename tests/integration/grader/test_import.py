@@ -213,11 +213,14 @@ def test_the_same_file_is_taken_twice_only_when_asked_to(
     assert done.code == 2
     assert f"the very same file was imported into known before, as {imported}" in done.stderr
     assert _count_all(engine) == before
-    other = bv3_grade("import", str(old_file), "--suite", "anon", "--name", "other-suite")
-    assert (other.code, "-other-suite: verdicts of rule imported" in other.stdout) == (0, True)
+    strange = old_file.with_name("strange.jsonl")
+    strange.write_text(old_file.read_text().replace('"site": "', '"site": "other-'))
+    for suite in ("anon", "holdout"):
+        other = bv3_grade("import", str(strange), "--suite", suite, "--name", suite)
+        assert (other.code, f"-{suite}: verdicts of rule imported" in other.stdout) == (0, True)
     again = bv3_grade("import", str(old_file), "--suite", "known", "--again")
     assert again.code == 0
-    assert _count_all(engine) == {name: 3 * count for name, count in before.items()}
+    assert _count_all(engine) == {name: 4 * count for name, count in before.items()}
 
 
 def test_one_bad_line_and_nothing_is_taken(engine: sa.Engine, old_file: Path, bv3_grade: Grade) -> None:
