@@ -16,6 +16,7 @@ from functools import cached_property
 
 # `%s`, `%(name)5.1f`, `{name!r}`: where a value is put into a template
 _HOLE = re.compile(r"%(?:\(\w+\))?[-#0+]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[sdrifgxeX]|\{[^{}\n]*\}")
+_WORD = re.compile(r"\w{4,}")
 _DEEPEST = 2
 _SHORTEST_FILLER = 3
 _LEAST_JOINED = 16
@@ -97,14 +98,10 @@ def find_printed(parts: Sequence[str], source: SourceText, *, from_start: bool =
         for string in source.printed:
             if _is_within(parts, string) and (not from_start or string.runs[0].startswith(parts[0])):
                 return string
-    # what no string holds alone may be put together; of a few letters anything could be
-    if sum(map(len, parts)) < _LEAST_JOINED or not all(_first_word(part) in source.whole for part in parts[1:]):
+    # what no string holds alone may be put together, but not its words; of a few letters anything could be
+    if sum(map(len, parts)) < _LEAST_JOINED or not all(word in source.whole for word in _WORD.findall(" ".join(parts))):
         return None
     return _find_joined(parts, source, from_start=from_start)
-
-
-def _first_word(part: str) -> str:
-    return next(iter(part.split()), part)
 
 
 def _is_within(parts: Sequence[str], string: Printed) -> bool:
