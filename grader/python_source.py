@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import tokenize
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -131,6 +133,8 @@ class _Flow:
                 # `values.get(key)`, but `getattr(thing, key)`
                 at = int(isinstance(node.func, ast.Name))
                 self._keys.update(node.args[at : at + 1])
+        for loads in self._loads.values():
+            loads.sort(key=_line_of)
 
     def place(self, node: ast.expr) -> Place | None:
         """Why nobody prints the string, or None."""
@@ -238,7 +242,10 @@ class _Flow:
         loads = self._loads.get(name, [])
         if scope is None:
             return loads
-        return [load for load in loads if isinstance(load, ast.Name) and self._is_below(load, scope)]
+        # by line first: of a name that every function has, nearly all are elsewhere
+        start = bisect_left(loads, getattr(scope, "lineno", 0), key=_line_of)
+        end = bisect_right(loads, getattr(scope, "end_lineno", sys.maxsize), key=_line_of)
+        return [load for load in loads[start:end] if isinstance(load, ast.Name) and self._is_below(load, scope)]
 
     def _is_below(self, node: ast.AST, scope: ast.AST) -> bool:
         here: ast.AST | None = node
@@ -270,6 +277,10 @@ def _name_defaulted(arguments: ast.arguments, default: ast.expr) -> str:
         return arguments.kwonlyargs[arguments.kw_defaults.index(default)].arg
     places = [*arguments.posonlyargs, *arguments.args]
     return places[len(places) - len(arguments.defaults) + arguments.defaults.index(default)].arg
+
+
+def _line_of(node: ast.expr) -> int:
+    return node.lineno
 
 
 def _name_of(node: ast.expr) -> str:

@@ -554,6 +554,13 @@ def test_a_large_file_without_the_literal_is_searched_in_little_time() -> None:
     assert time.process_time() - began < 30
 
 
+def test_a_name_that_every_function_has_is_followed_in_little_time() -> None:
+    text = "".join(f"def f{number}(t):\n    x = 'needle {number}'\n    return x in t\n" for number in range(8000))
+    began = time.process_time()
+    assert read_python(text.encode()).printed == ()
+    assert time.process_time() - began < 10
+
+
 def test_the_checks_own_code_is_read_without_an_error() -> None:
     for path in Path(__file__).resolve().parents[3].glob("grader/*.py"):
         data = path.read_bytes()
