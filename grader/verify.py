@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from grader.markers import Catalogue, Marker, Origin
-from grader.printed import SourceText, find_printed
+from grader.printed import Printed, SourceText, find_printed
+from grader.samples import can_match
 
 _VALUE = re.compile(r"(?<!\{)\{(?!\{)[^{}]*\}")
 _LONGEST_SNIPPET = 60
@@ -168,16 +169,20 @@ def _judge(catalogue: Catalogue, marker: Marker, tree: Tree, counts: Mapping[str
     elif marker.origin is Origin.HARNESS:
         state, detail = State.ALIVE, "printed by a supervisor: checked against its example alone"
     else:
-        state, detail = _look_for(marker, tree)
+        state, detail = _look_for(catalogue, marker, tree)
     return Finding(marker=marker.name, origin=marker.origin, state=state, detail=detail, matched=matched)
 
 
-def _look_for(marker: Marker, tree: Tree) -> tuple[State, str]:
+def _look_for(catalogue: Catalogue, marker: Marker, tree: Tree) -> tuple[State, str]:
     parts = literal_parts(marker.template)
     own = _own_files(marker, tree)
     # of a value that its pattern takes from the start, nothing else may be printed before it
     from_start = marker.pattern.startswith("^") and parts[0].startswith(marker.pattern[1:])
-    where = _find(parts, own, from_start=from_start)
+    found = _find_string(parts, own, from_start=from_start)
+    if found and not _is_weak(parts) and not can_match(catalogue, marker, parts, found[1]):
+        printed = "{}".join(found[1].runs)[:_LONGEST_SNIPPET]
+        return State.DEAD, f"its pattern does not fit what is printed at {found[0]}: {printed!r}"
+    where = found[0] if found else None
     if where is None and tree.is_reference:
         where = _find_across(parts, own, from_start=from_start)
     if where and (tree.is_reference or not marker.source) and _is_weak(parts):
@@ -231,9 +236,16 @@ def _explain(
 
 
 def _find(parts: Sequence[str], files: Mapping[str, SourceText], *, from_start: bool = False) -> str | None:
+    found = _find_string(parts, files, from_start=from_start)
+    return found[0] if found else None
+
+
+def _find_string(
+    parts: Sequence[str], files: Mapping[str, SourceText], *, from_start: bool = False
+) -> tuple[str, Printed] | None:
     for path, text in files.items():
         if found := find_printed(parts, text, from_start=from_start):
-            return f"{path}:{found.line}"
+            return f"{path}:{found.line}", found
     return None
 
 

@@ -565,3 +565,44 @@ def test_the_checks_own_code_is_read_without_an_error() -> None:
     for path in Path(__file__).resolve().parents[3].glob("grader/*.py"):
         data = path.read_bytes()
         assert len(read_python(data).printed) <= sum(isinstance(node, ast.expr) for node in ast.walk(ast.parse(data)))
+
+
+# ruff: noqa: ISC004 - one printed string, too long for a line
+@pytest.mark.parametrize(
+    ("marker", "printed"),
+    [
+        ("fill_not_committed", '"[browser-sendscript] fill not seen committed; aborting pre-click (will retry)"'),
+        ("fill_not_committed", '"DRY [browser-sendscript] fill not seen committed; aborting pre-click"'),
+        ("recovery_dispatch", 'f"[browser-fast-path] first dispatch failed for {a} ({b}); one recovery dispatch"'),
+        ("send_done", 'f"[browser-sendscript] done sent_receipt={a} polled={b} delivered={c} in {d}ms"'),
+        (
+            "decline_nothing_editable",
+            'f"[browser-sendscript] decline: no composer, opener, or structural editable ({a} boxes)"',
+        ),
+        (
+            "dryrun_filled",
+            'f"[browser-sendscript] DRYRUN: WOULD send (fill committed, send_button_listed={a}, submit_resolved={b},'
+            ' submit_rank={c}, tier={d}, submit={e!r}); not clicking"',
+        ),
+    ],
+)
+def test_a_line_that_has_grown_is_dead_for_a_pattern_that_fits_whole_lines(
+    write_product: Write, marker: str, printed: str
+) -> None:
+    grown = f"def say(a, b, c, d, e):\n    logger.info({printed})\n"
+    findings = _verify(write_product({marker: (_home(BY_NAME[marker]), grown)}))
+    assert _dead(findings) == [marker]
+    assert findings[marker].detail.startswith("its pattern does not fit what is printed at backend/apps/")
+
+
+@pytest.mark.parametrize(
+    ("marker", "printed"),
+    [
+        ("slow_command", 'f"[browser-slow] {a} took {b}ms{c}{d} -> {e}"'),
+        ("prestage_done", 'f"[browser-prestage] done: steps={a} (perceive-only) url={b} in {c}ms"'),
+        ("probe_verdict", 'f"[browser-fast-path] send-probe verdict=not-found for {a}"'),
+    ],
+)
+def test_a_line_may_have_other_holes_than_its_template(write_product: Write, marker: str, printed: str) -> None:
+    said = f"def say(a, b, c, d, e):\n    logger.info({printed})\n"
+    assert _dead(_verify(write_product({marker: (_home(BY_NAME[marker]), said)}))) == []
