@@ -7,7 +7,8 @@ the recovery, which may fill again, or the read-only payload probe; for every ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from broker.types import Claim, MetricsRow, Mode, PageRead, Probe, RunRecord, SiteTask
 from grader.lazy import lazy
@@ -58,6 +59,8 @@ _CARRIES_ERROR = (
     "replay_step_failed",
     "agent_navigated",
 )
+_RECORD_FIELDS = tuple(one.name for one in fields(RunRecord))
+_read_record = attrgetter(*_RECORD_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +335,13 @@ class Case:
 
 def make_blind(record: RunRecord) -> RunRecord:
     """The record without the truth's name and hash, and without what a reference stack was told to inject."""
-    return replace(record, evidence=(), faults="")
+    # what `dataclasses.replace` does, at a third of its cost: this is done for every record
+    blind = object.__new__(RunRecord)
+    for name, value in zip(_RECORD_FIELDS, _read_record(record), strict=True):
+        object.__setattr__(blind, name, value)
+    object.__setattr__(blind, "evidence", ())
+    object.__setattr__(blind, "faults", "")
+    return blind
 
 
 def build_case(

@@ -5,7 +5,7 @@ Every answer has three values: absence is evidence only if the read succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.types import Editable, PageRead, RunRecord, Seen
@@ -61,8 +61,8 @@ def view_pages(record: RunRecord) -> PageView:
         url=chosen.url,
         label=_holder(chosen.editables).label if holders and chosen.editables else "",
         after_dispatch=max(read.after_dispatch for read in reads),
-        password_form=_any_seen(read.password_form for read in walls),
-        challenge=_any_seen(read.challenge for read in walls),
+        password_form=_any_seen([read.password_form for read in walls]),
+        challenge=_any_seen([read.challenge for read in walls]),
         reads=tuple(walls),
     )
 
@@ -98,10 +98,11 @@ def _combined(reads: list[PageRead], count: int) -> Seen:
     return Seen.ABSENT
 
 
-def _any_seen(answers: Iterable[Seen]) -> Seen:
-    # a list: it finds members by identity, where a set calls each one's hash
-    found = list(answers)
-    return next((answer for answer in (Seen.SEEN, Seen.ABSENT) if answer in found), Seen.COULD_NOT_LOOK)
+def _any_seen(answers: Sequence[Seen]) -> Seen:
+    # a sequence finds members by identity, where a set calls each one's hash
+    if Seen.SEEN in answers:
+        return Seen.SEEN
+    return Seen.ABSENT if Seen.ABSENT in answers else Seen.COULD_NOT_LOOK
 
 
 def _holder(editables: tuple[Editable, ...]) -> Editable:
