@@ -12,12 +12,14 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import psutil
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from websockets.exceptions import ConnectionClosed
@@ -25,14 +27,29 @@ from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 20.0
+# Every process of these tests has it in its environment, and so has all that comes from one.
+MARK = "REFERENCE_TEST_MARK"
 Frame = dict[str, Any]
+
+
+def find_marked(mark: str) -> list[psutil.Process]:
+    """The living processes whose mark begins so, in whatever group; one that waits to be reaped is none."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK, "").startswith(mark) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
 
 
 class Process:
     """One process of the stack with its output in a file."""
 
-    def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
+    def __init__(self, arguments: list[str], log: Path, *, mark: str, **environment: str) -> None:
         self.log = log
+        self.mark = mark
         python_path = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         with log.open("ab") as output:
             self.popen = subprocess.Popen(
@@ -40,7 +57,7 @@ class Process:
                 stdout=output,
                 stderr=output,
                 cwd=log.parent,
-                env={**os.environ, **python_path, **environment},
+                env={**os.environ, **python_path, **environment, MARK: mark},
                 start_new_session=True,
             )
 
@@ -55,10 +72,51 @@ class Process:
         return self.popen.wait(LIMIT_S)
 
     def kill(self) -> None:
-        """End the process without a word."""
-        if self.popen.poll() is None:
-            self.popen.kill()
+        """End the process and its group without a word, also when it has been stopped or is gone already.
+
+        A browser has a group of its own: it ends by itself, as the pipe that it is driven by is closed.
+        """
+        # The leader alone would leave a stopped child behind, which holds the browser's pipe open for ever.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait(LIMIT_S)
+
+    @property
+    def alive(self) -> list[psutil.Process]:
+        """The process and all that came from it, as far as they live."""
+        return find_marked(self.mark)
+
+
+@pytest.fixture(scope="session")
+def mark(wait_until: Callable[..., None]) -> Iterator[str]:
+    """What the marks of these tests' processes begin with; at the end none of them lives."""
+    made = uuid.uuid4().hex
+    yield made
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: not find_marked(made), "the end of every process", LIMIT_S)
+    left = {process.pid: process for process in find_marked(made)}
+    for process in left.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert left == {}, "these outlived their tests, and were killed"
+
+
+Launch = Callable[..., Process]
+
+
+@pytest.fixture(scope="session")
+def launch(mark: str) -> Iterator[Launch]:
+    """Start a process: launch(["-m", …], log, NAME="value"). Whatever the tests do, all are ended at the end."""
+    started: list[Process] = []
+
+    def start(arguments: list[str], log: Path, **environment: str) -> Process:
+        started.append(Process(arguments, log, mark=f"{mark}.{len(started)}.", **environment))
+        return started[-1]
+
+    with contextlib.ExitStack() as ending:
+        yield start
+        for process in started:
+            ending.callback(process.kill)
 
 
 def _wait_for(url: str, process: Process) -> None:
@@ -122,11 +180,11 @@ def is_terminal(frame: Frame) -> bool:
 
 
 @pytest.fixture(scope="session")
-def router_url(free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def router_url(launch: Launch, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running router."""
     port = free_port()
     log = tmp_path_factory.mktemp("router") / "router.log"
-    process = Process(["-m", "infra.reference", "router", "--port", str(port)], log)
+    process = launch(["-m", "infra.reference", "router", "--port", str(port)], log)
     try:
         _wait_for(f"http://127.0.0.1:{port}/v1/models", process)
         yield f"http://127.0.0.1:{port}"
@@ -139,7 +197,7 @@ StartDouble = Callable[..., Double]
 
 @pytest.fixture(scope="session")
 def start_double(
-    free_port: Callable[[], int], router_url: str, tmp_path_factory: pytest.TempPathFactory
+    launch: Launch, free_port: Callable[[], int], router_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartDouble]:
     """Start a backend: start_double(data_root=…, router_url=…, NAME="value"); all are ended at the end."""
     started: list[Double] = []
@@ -147,7 +205,7 @@ def start_double(
     def start(data_root: Path | None = None, router_url: str = router_url, **environment: str) -> Double:
         folder = tmp_path_factory.mktemp("double")
         port, root = free_port(), data_root or folder / "data"
-        process = Process(
+        process = launch(
             ["-m", "infra.reference", "backend"],
             folder / "backend.log",
             OPENSWARM_PORT=str(port),
@@ -179,13 +237,13 @@ def double(start_double: StartDouble) -> Double:
 
 
 @pytest.fixture
-def spawn(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+def spawn(launch: Launch, tmp_path: Path) -> Iterator[Callable[..., Process]]:
     """Start one command of the stack: spawn("router", "--port", "1", NAME="value")."""
     spawned: list[Process] = []
 
     def start(*arguments: str, **environment: str) -> Process:
         log = tmp_path / f"{len(spawned)}.log"
-        spawned.append(Process(["-m", "infra.reference", *arguments], log, **environment))
+        spawned.append(launch(["-m", "infra.reference", *arguments], log, **environment))
         return spawned[-1]
 
     yield start
@@ -367,15 +425,22 @@ class Sites:
         url = f"http://127.0.0.1:{self.http_port}/__nature"
         httpx.post(url, json={"host": host, "nature": nature}, trust_env=False).raise_for_status()
 
+    @property
+    def natures(self) -> dict[str, str]:
+        """The natures that are set, by host."""
+        return dict(httpx.get(f"http://127.0.0.1:{self.http_port}/__nature", trust_env=False).json()["natures"])
+
 
 @pytest.fixture(scope="session")
-def sites(runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+def sites(
+    launch: Launch, runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
     """The nine sites, http and https."""
     folder = tmp_path_factory.mktemp("sites")
     http_port, https_port = free_port(), free_port()
     ports = ["--http-port", str(http_port), "--https-port", str(https_port)]
     folders = ["--editors", str(runtime.editors), "--state", str(folder / "state")]
-    process = Process(["-m", "infra.reference", "sites", *ports, *folders], folder / "sites.log")
+    process = launch(["-m", "infra.reference", "sites", *ports, *folders], folder / "sites.log")
     try:
         _wait_for(f"http://127.0.0.1:{http_port}/healthz", process)
         yield Sites(http_port=http_port, https_port=https_port, process=process)
@@ -384,10 +449,10 @@ def sites(runtime: Runtime, free_port: Callable[[], int], tmp_path_factory: pyte
 
 
 @pytest.fixture(scope="module")
-def browser(runtime: Runtime, sites: Sites) -> Iterator[Browser]:
+def browser(runtime: Runtime, sites: Sites, mark: str) -> Iterator[Browser]:
     """A Chromium of the tests' own that finds every host among the sites."""
     environment = pytest.MonkeyPatch()
-    for name, value in runtime.environment.items():
+    for name, value in {**runtime.environment, MARK: f"{mark}.browser."}.items():
         environment.setenv(name, value)
     rules = [f"--host-resolver-rules={sites.host_map}", "--ignore-certificate-errors"]
     with sync_playwright() as playwright:
@@ -399,7 +464,9 @@ def browser(runtime: Runtime, sites: Sites) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def start_renderer(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Process]]:
+def start_renderer(
+    launch: Launch, runtime: Runtime, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Process]]:
     """Attach the Playwright renderer to a double, with the sites behind its browser; returns once it is ready."""
     started: list[Process] = []
 
@@ -414,7 +481,7 @@ def start_renderer(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -
             *(f"--chromium-arg={argument}" for argument in runtime.chromium_args),
         ]
         command += ["--host-map", sites.host_map, "--ignore-certificate-errors", "--ready-file", str(ready)]
-        started.append(Process(command, folder / "renderer.log", **runtime.environment))
+        started.append(launch(command, folder / "renderer.log", **runtime.environment))
         end = time.monotonic() + LIMIT_S
         while not ready.exists():
             assert started[-1].popen.poll() is None, started[-1].output
@@ -423,8 +490,10 @@ def start_renderer(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -
         return started[-1]
 
     yield start
+    # Politely, so that each takes its browser's files away; one that can't hear it is killed with the rest.
     for process in started:
-        process.stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.stop()
 
 
 # -- Log lines ---------------------------------------------------------------------------------------
