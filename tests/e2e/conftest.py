@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,16 +91,29 @@ class Farm:
 def _farm() -> Iterator[Farm]:
     folder = Path(tempfile.mkdtemp(prefix="bv3-e2e-"))
     made = Farm(home=folder / "home", results=folder)
-    yield made
-    for process in made.started:
+    try:
+        yield made
+    finally:
+        left = _end(made)
+        shutil.rmtree(folder)
+    assert left == [], "these outlived their farm, and were killed"
+
+
+def _end(farm: Farm) -> list[psutil.Process]:
+    """Nothing of the farm lives any more; what would not end by itself."""
+    for process in farm.started:
         process.kill()
         process.communicate()
-    if made.home.exists():
-        made.run("infra.cli", "down", "--force")
+    # one that does not come down in time is killed like the rest
+    with suppress(subprocess.TimeoutExpired):
+        if farm.home.exists():
+            farm.run("infra.cli", "down", "--force")
     # the keeper goes last, a moment after it has said that the farm is stopped
-    _, left = psutil.wait_procs(made.processes(), timeout=10)
-    shutil.rmtree(folder)
-    assert [process.pid for process in left] == []
+    _, left = psutil.wait_procs(farm.processes(), timeout=10)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    return left
 
 
 @pytest.fixture

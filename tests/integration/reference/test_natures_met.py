@@ -12,7 +12,7 @@ import pytest
 
 from broker.types import PageRead, Seen
 from infra.reference.sites.natures import NATURES
-from workers.audit import SETTLED_S, AuditTarget, read_cards
+from workers.audit import AuditTarget, read_cards
 from workers.client.product import ProductAddress, ProductClient
 
 PROMPTS = {
@@ -23,36 +23,57 @@ PROMPTS = {
     "instagram": 'Go to https://www.instagram.com/ and write "{payload}" as a comment on the first post',
     "twitch": 'Go to https://www.twitch.tv/, open the first live channel and write "{payload}" in its chat',
 }
-#: A page's nature costs its run up to 8 s; what differs by site is tested where the sites are served.
-MET_ON = {
-    "page_404": ("x", "reddit"),
-    "page_500": ("linkedin",),
-    "page_204": ("youtube",),
-    "page_dropped": ("instagram",),
-    "page_login_redirect": ("linkedin", "twitch"),
-    "page_hash_change": ("x", "youtube"),
-    "challenge_shown": ("reddit", "twitch"),
-    "challenge_mention": ("linkedin", "twitch"),
-    "footer_login": ("x", "instagram"),
-    "header_password": ("x", "youtube"),
-}
+#: Every nature once, each site about as often, and where a site is an exception that site too: what a nature does to
+#: the page of every site is tested in `test_natures.py` and where the sites are served.
 MEETINGS = [
-    (nature, site)
-    for nature in NATURES
-    for site in MET_ON.get(nature, ("x", "linkedin", "reddit", "youtube", "twitch"))
+    ("page_404", "reddit"),
+    ("page_500", "linkedin"),
+    ("page_204", "youtube"),
+    ("page_dropped", "instagram"),
+    ("page_login_redirect", "twitch"),
+    ("page_hash_change", "x"),
+    ("challenge_shown", "reddit"),
+    ("challenge_mention", "linkedin"),
+    ("footer_login", "instagram"),
+    ("header_password", "youtube"),
+    ("editor_reverts", "x"),
+    ("editor_reverts", "twitch"),
+    ("editor_late", "reddit"),
+    ("editor_old_text", "linkedin"),
+    ("editor_doubles", "linkedin"),
+    ("editor_doubles", "twitch"),
+    ("editor_rejects", "youtube"),
 ]
+#: A card that never shows a page costs seconds of waiting at the product's own pace; all else answers far sooner.
+SCALE = "0.25"
+NO_WALL = (Seen.ABSENT, Seen.ABSENT)
+WALLS = {"sign_in_url": (Seen.SEEN, Seen.ABSENT), "challenge": (Seen.ABSENT, Seen.SEEN)}
+# One renderer for all of them.
+pytestmark = pytest.mark.xdist_group("natures_met")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Met:
-    """One run under a nature: the double's own row, and the audit's two readings."""
+    """One run under a nature: the double's own row, and the audit's readings."""
 
     truth: dict[str, Any]
     reads: tuple[PageRead, ...]
 
     @property
+    def claim(self) -> str:
+        return str(self.truth["claim"])
+
+    @property
+    def told(self) -> tuple[str, str]:
+        return self.claim, str(self.truth["bucket"])
+
+    @property
     def last(self) -> PageRead:
         return self.reads[-1]
+
+    @property
+    def walls(self) -> tuple[Seen, Seen]:
+        return self.last.password_form, self.last.challenge
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +81,7 @@ def meet(
     start_double: Callable[..., Any], sites: Any, start_renderer: Callable[..., Any]
 ) -> Iterator[Callable[[str, str], Met]]:
     """Run a site's task under a nature, and read the run's card as a box does."""
-    double = start_double()
+    double = start_double(REFERENCE_LEASH_SCALE=SCALE)
     start_renderer(double, sites)
     product = ProductClient(ProductAddress(url=str(double.client.base_url), token=double.token, dashboard_id=""))
 
@@ -87,46 +108,47 @@ def meet(
     product.close()
 
 
+def test_every_nature_is_met() -> None:
+    assert {nature for nature, _ in MEETINGS} == set(NATURES)
+
+
+def _check(met: Met, nature: str, site: str) -> None:
+    """What the agent claims, what is true, and what the audit sees are what the nature is expected to lead to."""
+    last = met.last
+    match NATURES[nature].expect(site).bucket:
+        case "ok":
+            assert (met.claim, last.payload, last.payload_count) == ("filled", Seen.SEEN, 1)
+            assert met.walls == NO_WALL
+        case "product_unverified_fill" | "product_unconfirmed":
+            assert met.claim == "filled"
+            assert last.payload_count == {"editor_reverts": 0, "editor_doubles": 2}[nature]
+        case "product_fill_died":
+            assert met.told == ("none", "product_fill_died")
+            assert met.walls == NO_WALL
+        case "product_no_composer":
+            assert (*met.told, last.payload) == ("none", "product_no_composer", Seen.ABSENT)
+            assert met.walls == NO_WALL
+        case "not_measurable":
+            assert met.claim == "none"
+            assert met.walls == WALLS[str(NATURES[nature].not_measurable)]
+        case other:
+            pytest.fail(f"no expectation for {other}")
+
+
 @pytest.mark.parametrize(("nature", "site"), MEETINGS)
 def test_what_the_agent_and_the_audit_see_is_what_is_expected(
     meet: Callable[[str, str], Met], nature: str, site: str
 ) -> None:
     met = meet(site, nature)
-    claim, last = met.truth["claim"], met.last
-    walls = (last.password_form, last.challenge)
-    match NATURES[nature].expect(site).bucket:
-        case "ok":
-            assert (claim, last.payload, last.payload_count) == ("filled", Seen.SEEN, 1)
-            assert walls == (Seen.ABSENT, Seen.ABSENT)
-        case "product_unverified_fill" | "product_unconfirmed":
-            assert claim == "filled"
-            assert last.payload_count == {"editor_reverts": 0, "editor_doubles": 2}[nature]
-        case "product_fill_died":
-            assert (claim, met.truth["bucket"]) == ("none", "product_fill_died")
-            assert walls == (Seen.ABSENT, Seen.ABSENT)
-        case "product_no_composer":
-            assert (claim, met.truth["bucket"], last.payload) == ("none", "product_no_composer", Seen.ABSENT)
-            assert walls == (Seen.ABSENT, Seen.ABSENT)
-        case "not_measurable":
-            assert claim == "none"
-            wanted = {"sign_in_url": (Seen.SEEN, Seen.ABSENT), "challenge": (Seen.ABSENT, Seen.SEEN)}
-            assert walls == wanted[str(NATURES[nature].not_measurable)]
-        case other:
-            pytest.fail(f"no expectation for {other}")
-
-
-def test_old_payload_is_gone_from_the_page_that_holds_the_new_one(meet: Callable[[str, str], Met]) -> None:
-    met = meet("linkedin", "editor_old_text")
-    assert met.last.payload_count == 1
-    assert [editable.text for editable in met.last.editables if "zzzzz" in editable.text] == []
-
-
-def test_a_page_that_can_be_written_on_is_read_again_once_it_has_settled(meet: Callable[[str, str], Met]) -> None:
-    first, second = meet("reddit", "footer_login").reads
-    assert (first.card, first.payload) == (second.card, second.payload)
-    assert first.offset_ms < SETTLED_S * 1000 <= second.offset_ms
-
-
-def test_a_page_without_anything_to_write_in_is_read_once(meet: Callable[[str, str], Met]) -> None:
-    (read,) = meet("reddit", "page_404").reads
-    assert read.payload is Seen.ABSENT
+    if nature == "editor_reverts" and met.claim == "none":
+        # It looked later than 300 ms after its fill, on a machine that was busy: then it saw nothing, and said so.
+        assert (met.told, met.last.payload_count) == (("none", "product_fill_died"), 0)
+    elif nature == "editor_late" and met.claim == "filled":
+        # Its looks took until the text was there: then it is there.
+        assert (met.told, met.last.payload_count) == (("filled", "ok"), 1)
+    else:
+        _check(met, nature, site)
+    if nature == "editor_old_text":
+        assert [editable.text for editable in met.last.editables if "zzzzz" in editable.text] == []
+    if nature == "page_404":
+        assert len([one for one in met.reads if not one.error]) == 1, "there is nothing on it that could still change"

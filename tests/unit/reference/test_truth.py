@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from infra.reference.faults import FAULTS
 from infra.reference.sites.catalogue import find_site, load_sites
 from infra.reference.truth import Page, Run, judge
 
@@ -58,6 +59,31 @@ def test_a_lost_renderer_is_infrastructure_whatever_was_claimed() -> None:
 def test_a_site_that_can_not_be_measured_is_so_even_after_a_claim() -> None:
     ruling = judge(RUN, find_site("mail.google.com"), PAGE)
     assert (ruling.bucket, ruling.evidence) == ("not_measurable", "PROVEN")
+
+
+@pytest.mark.parametrize(
+    ("nature", "bucket", "evidence"),
+    [
+        ("page_login_redirect", "not_measurable", "PROVEN"),
+        ("challenge_shown", "not_measurable", "PROVEN"),
+        ("page_404", "product_no_composer", None),
+        ("header_password", "product_no_composer", None),
+    ],
+)
+def test_a_run_that_declined_a_page_with_a_nature_is_what_the_nature_makes_true(
+    nature: str, bucket: str, evidence: str | None
+) -> None:
+    met = replace(RUN, end="declined", chosen=FAULTS[nature], struck=True)
+    ruling = judge(met, find_site("x.com"), None)
+    assert (ruling.bucket, ruling.evidence) == (bucket, evidence)
+
+
+def test_a_nature_that_was_not_set_or_that_the_run_got_through_changes_nothing() -> None:
+    chosen = FAULTS["page_login_redirect"]
+    unset = judge(replace(RUN, end="declined", chosen=chosen, failed="no site server"), find_site("x.com"), None)
+    assert (unset.bucket, unset.evidence) == ("product_no_composer", None)
+    through = judge(replace(RUN, chosen=chosen, struck=True), find_site("x.com"), PAGE)
+    assert (through.bucket, through.evidence) == ("ok", None)
 
 
 def test_an_unknown_host_has_no_truth() -> None:
