@@ -110,9 +110,10 @@ def _end(farm: Farm) -> list[psutil.Process]:
             farm.run("infra.cli", "down", "--force")
     # the keeper goes last, a moment after it has said that the farm is stopped
     _, left = psutil.wait_procs(farm.processes(), timeout=10)
-    for process in left:
+    for one in left:
         with suppress(psutil.NoSuchProcess):
-            process.kill()
+            one.kill()
+    psutil.wait_procs(left, timeout=10)
     return left
 
 

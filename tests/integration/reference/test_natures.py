@@ -190,6 +190,7 @@ def test_old_draft_is_there_and_gives_way_to_what_replaces_it(open_editor: Open,
     editor.wait_for(OLD)
     editor.box.click()
     editor.page.keyboard.press("ControlOrMeta+A")
+    editor.pass_time(WATCH_MS)
     editor.insert()
     editor.pass_time(1000)
     editor.wait_for(TEXT)
@@ -219,12 +220,16 @@ def test_nothing_gets_in_neither_at_once_nor_by_keys_nor_by_a_scripted_command(o
     assert editor.holds_nothing()
 
 
-def test_dropped_connection_ends_in_the_browsers_own_error_page(page: Page, sites: Any, set_nature: SetNature) -> None:
+def test_dropped_connection_ends_in_the_browsers_own_error_page(
+    browser: Browser, page: Page, sites: Any, set_nature: SetNature
+) -> None:
     set_nature("x.com", "page_dropped")
     with pytest.raises(Error, match=r"ERR_(EMPTY_RESPONSE|CONNECTION_CLOSED|CONNECTION_RESET)"):
         page.goto("https://x.com/")
     sites.set_nature("x.com", None)
-    answer = page.context.new_page().goto("https://x.com/")
+    again = browser.new_page()
+    answer = again.goto("https://x.com/")
+    again.close()
     assert answer is not None
     assert answer.status == 200
     assert "Traceback" not in sites.process.output
