@@ -59,8 +59,8 @@ _CARRIES_ERROR = (
     "replay_step_failed",
     "agent_navigated",
 )
-_RECORD_FIELDS = tuple(one.name for one in fields(RunRecord))
-_read_record = attrgetter(*_RECORD_FIELDS)
+_RECORD_FIELDS = fields(RunRecord)
+_read_record = attrgetter(*(one.name for one in _RECORD_FIELDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,8 +337,8 @@ def make_blind(record: RunRecord) -> RunRecord:
     """The record without the truth's name and hash, and without what a reference stack was told to inject."""
     # what `dataclasses.replace` does, at a third of its cost: this is done for every record
     blind = object.__new__(RunRecord)
-    for name, value in zip(_RECORD_FIELDS, _read_record(record), strict=True):
-        object.__setattr__(blind, name, value)
+    for one, value in zip(_RECORD_FIELDS, _read_record(record), strict=True):
+        object.__setattr__(blind, one.name, value)
     object.__setattr__(blind, "evidence", ())
     object.__setattr__(blind, "faults", "")
     return blind

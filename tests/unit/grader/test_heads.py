@@ -20,8 +20,10 @@ def find_one_by_one(log: bytes) -> list[tuple[int, int, int]]:
     start = 0
     for line in log.split(b"\n"):
         message, heads = 0, RAW
-        if line[2:3] == b":" and line[8:9] == b" " and (colon := line.find(b": ", 11)) > 0:
-            message, heads = colon + 2, LOGGED
+        logger, colon, _ = line[11:].partition(b": ")
+        is_name = colon and b":" not in logger and not any(byte in b" \t\n\r\f\v" for byte in logger)
+        if line[2:3] == b":" and line[8:9] == b" " and line[10:11] == b" " and is_name:
+            message, heads = 11 + len(logger) + 2, LOGGED
         if line.startswith(tuple(heads), message):
             found.append((start, start + message, start + len(line)))
         start += len(line) + 1
