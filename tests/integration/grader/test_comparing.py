@@ -80,7 +80,8 @@ def test_the_holdouts_gap_is_taken_from_a_stored_sweep_of_the_known_suite(
     cell = _cell(bv3_grade("scorecard", holdout, "--known", known, "--json"), 8)
     assert (cell["mark"], cell["proven"], cell["against"]) == ("PASS", False, known)
     assert cell["compared"][0]["change"] == pytest.approx(99 / 108 - 19 / 20)
-    wrong = _cell(bv3_grade("scorecard", holdout, "--known", import_rows("other", "anon", ("deepl", "regex101"), 9), "--json"), 8)
+    other = import_rows("other", "anon", ("deepl", "regex101"), 9)
+    wrong = _cell(bv3_grade("scorecard", holdout, "--known", other, "--json"), 8)
     assert (wrong["mark"], wrong["compared"]) == ("OPEN", [])
     assert "not known" in wrong["hint"]
 
