@@ -31,6 +31,12 @@ for _name in [name for name in os.environ if name.startswith(("BV3_", "OSW_", "O
 
 _START_TIMEOUT_S = 30.0
 
+# A suite that is started in the background, or by nohup, would hand its children signals that are ignored,
+# and how a command ends by one is what some tests are about.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
 
 def _free_port() -> int:
     with socket.socket() as probe:
