@@ -42,7 +42,6 @@ def admit_box(settings: Settings, name: str, *, folder: Path, out: Path) -> None
                 "isolation": "ports",
                 "renderer": "playwright",
                 "lane": "stub",
-                "mode": "dry",
                 "folder": str(folder.absolute()),
                 "database_url": url.render_as_string(hide_password=False),
                 "broker_url": settings.broker_url.get_secret_value(),

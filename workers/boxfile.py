@@ -6,17 +6,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from broker.errors import ServiceError, UsageError
-from broker.types import Mode
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _JUDGE_TIMEOUT_S = 30.0
-Port = Field(ge=1, le=65535)
 
 
 class Ports(BaseModel):
@@ -24,12 +23,61 @@ class Ports(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    backend: int = Port
-    router: int = Port
-    https: int = Port
-    http: int = Port
-    # Nobody may listen here: the port of a stack that is not ours (seed: a foreign stack on 8324).
-    foreign: int | None = Field(None, ge=1, le=65535)
+    backend: int = Field(8326, ge=1, le=65535)
+    router: int = Field(20128, ge=1, le=65535)
+    # webpack's, for the renderer electron
+    frontend: int = Field(3026, ge=1, le=65535)
+    # where bv3's own loopback pages listen
+    https: int = Field(18443, ge=1, le=65535)
+    http: int = Field(18080, ge=1, le=65535)
+    # Nobody may listen here: the ports of a stack that is not ours (seed: a foreign stack on 8324).
+    foreign: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = ()
+
+
+class Profile(BaseModel):
+    """The browser profile that the product's cards are shown in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # fresh: cookies, storage and cache of one run are gone before the next; persistent: kept in the run folder
+    policy: Literal["fresh", "persistent"] = "fresh"
+    # sites of a suite that a person has signed this profile in to
+    signed_in: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _keeps_what_it_is_signed_in_to(self) -> Self:
+        if self.policy == "fresh" and self.signed_in:
+            raise ValueError('a fresh profile is signed in to nothing: set policy = "persistent"')
+        return self
+
+
+class Limits(BaseModel):
+    """What must be left of the machine before a run may begin. None: not looked at."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # the one-minute load average over the number of cores
+    load_per_core: float | None = Field(None, gt=0)
+    free_mb: int = Field(64, ge=1)
+    free_inodes: int = Field(1000, ge=1)
+    # of /dev/shm, which Chromium draws in
+    shm_mb: int | None = Field(None, ge=1)
+    memory_mb: int | None = Field(None, ge=1)
+    # ended processes of the whole machine that nobody has reaped
+    zombies: int | None = Field(None, ge=0)
+    # between this machine's clock and the farm's database
+    clock_offset_s: float = Field(2.0, gt=0)
+
+
+class Product(BaseModel):
+    """How the real product is started from its checkout. Everything has a default that fits its repository."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # the interpreter of the checkout's own environment; a relative path is one in the checkout
+    python: Path | None = None
+    # model of each session, as the product names it; empty: the product's own default
+    model: str = ""
 
 
 class Reference(BaseModel):
@@ -56,34 +104,105 @@ class Reference(BaseModel):
 INJECTABLE = frozenset({"reference"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmLogin:
+    """A box's two addresses at its farm, with the passwords in them."""
+
+    database_url: str
+    broker_url: str
+
+
 class BoxFile(BaseModel):
-    """One box: its name, its stack, its ports, and its logins at the farm."""
+    """One box: its name, its stack, its ports, and its logins at the farm.
+
+    Whether the stack is dry or live is no word of the file: it is said when the stack is booted (`bv3-box up`).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
-    stack: Literal["reference"]
-    isolation: Literal["ports", "host", "container", "netns"]
-    renderer: Literal["playwright"]
-    # the model route; rates of different lanes are never pooled
+    stack: Literal["openswarm", "reference"]
+    isolation: Literal["host", "container", "netns", "ports"]
+    # isolation netns: the network namespace that the box lives in
+    netns: str | None = Field(None, pattern=r"^[a-z][a-z0-9-]{0,30}$")
+    renderer: Literal["electron", "playwright"]
+    # the model route; rates of different lanes are never pooled. stub: fixed answers of bv3's own router
     lane: str = Field(min_length=1)
-    mode: Mode
+    # web: the real sites; loopback: bv3's own sites under the real host names, which nothing can leave
+    pages: Literal["web", "loopback"] = "loopback"
+    # the run folder: everything of this box is below it
     folder: Path
-    database_url: SecretStr
-    broker_url: SecretStr
-    ports: Ports
+    # the product's checkout; bv3 changes and installs nothing there
+    checkout: Path | None = None
+    # both or neither: a box without a farm can be prepared and looked at, and works no queue
+    database_url: SecretStr | None = None
+    broker_url: SecretStr | None = None
+    # a picture of how each run went, beside the screenshot: costs time and space
+    record: Literal["none", "trace", "video"] = "none"
+    ports: Ports = Ports()
+    profile: Profile = Profile()
+    limits: Limits = Limits()
+    product: Product = Product()
+    # site: the variable of the operator's environment that names the account
+    accounts: dict[str, Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]] = {}
     reference: Reference = Reference()
 
     @model_validator(mode="after")
-    def _is_injectable(self) -> Self:
-        if "reference" in self.model_fields_set and self.stack not in INJECTABLE:
-            raise ValueError(f"faults and scaled leashes are for the stack reference, not for {self.stack}")
+    def _fits_its_stack(self) -> Self:
+        problem = _find_misfit(self)
+        if problem:
+            raise ValueError(problem)
         return self
 
     @property
     def lock_name(self) -> str:
-        """The host lock's scope: the whole host, or, with isolation by ports, this block of ports."""
+        """The host lock's scope: the whole network namespace, or, with isolation by ports, this block of ports."""
         return f"bv3-stack-{self.ports.backend}" if self.isolation == "ports" else "bv3-stack"
+
+    @property
+    def has_farm(self) -> bool:
+        """Whether the box belongs to a farm."""
+        return self.database_url is not None and self.broker_url is not None
+
+    def farm(self) -> FarmLogin:
+        """The box's logins at its farm. Raises UsageError for a box that has none."""
+        if self.database_url is None or self.broker_url is None:
+            raise UsageError(
+                f"box {self.name} belongs to no farm: database_url and broker_url are not in its file",
+                hint="bv3-farm admit NAME gives a box its logins",
+            )
+        return FarmLogin(
+            database_url=self.database_url.get_secret_value(), broker_url=self.broker_url.get_secret_value()
+        )
+
+
+def _find_misfit(box: BoxFile) -> str:
+    """Which two words of the file contradict each other; empty when none do."""
+    if "reference" in box.model_fields_set and box.stack not in INJECTABLE:
+        return f"faults and scaled leashes are for the stack reference, not for {box.stack}"
+    misfits = {
+        'isolation = "ports" is for the stack reference alone: the product shares its router and home': (
+            box.isolation == "ports" and box.stack != "reference"
+        ),
+        'netns names the namespace of isolation = "netns", and that needs one': (
+            (box.isolation == "netns") != (box.netns is not None)
+        ),
+        'renderer = "electron" is for the stack openswarm': box.renderer == "electron" and box.stack != "openswarm",
+        'renderer = "electron" keeps one profile: set profile.policy = "persistent"': (
+            box.renderer == "electron" and box.profile.policy == "fresh"
+        ),
+        'pages = "loopback" needs renderer = "playwright", which alone resolves names itself': (
+            box.pages == "loopback" and box.renderer == "electron"
+        ),
+        'the stack reference shows loopback pages only: set pages = "loopback"': (
+            box.stack == "reference" and box.pages == "web"
+        ),
+        "the stack openswarm needs checkout": box.stack == "openswarm" and box.checkout is None,
+        "database_url and broker_url belong together: set both, or neither": (
+            (box.database_url is None) != (box.broker_url is None)
+        ),
+    }
+    return next((said for said, is_so in misfits.items() if is_so), "")
 
 
 def load_box(path: Path) -> BoxFile:
@@ -107,6 +226,8 @@ def load_box(path: Path) -> BoxFile:
         raise UsageError(f"{path}:{find_line(text, ('reference', 'faults'))}: reference.faults: {why}")
     if not box.folder.is_absolute():
         raise UsageError(f"{path}:{find_line(text, ('folder',))}: folder must be an absolute path")
+    if box.checkout is not None and not box.checkout.is_absolute():
+        raise UsageError(f"{path}:{find_line(text, ('checkout',))}: checkout must be an absolute path")
     return box
 
 

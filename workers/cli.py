@@ -52,7 +52,7 @@ def check(box_file: Path) -> None:
     from workers.boxfile import load_box
 
     loaded = load_box(box_file)
-    click.echo(f"{loaded.name}: stack {loaded.stack}, renderer {loaded.renderer}, lane {loaded.lane}, {loaded.mode}")
+    click.echo(f"{loaded.name}: stack {loaded.stack}, renderer {loaded.renderer}, lane {loaded.lane}")
 
 
 @box.command()
@@ -65,7 +65,8 @@ def preflight(box_file: Path) -> None:
     from workers.workplace import make_preflight
 
     loaded = load_box(box_file)
-    ready = make_preflight(loaded, read_facts(facts_path(loaded))).check(loaded.mode)
+    facts = read_facts(facts_path(loaded))
+    ready = make_preflight(loaded, facts).check(facts.mode)
     click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")
 
 

@@ -94,9 +94,9 @@ class Preflight:
         listeners = count_listeners(self.facts.backend_port)
         if listeners > 1:
             raise Refusal("backend_count", f"{listeners} sockets listen on port {self.facts.backend_port}")
-        port = self.facts.foreign_port
-        if port is not None and count_listeners(port):
-            raise Refusal("foreign", f"somebody listens on the foreign port {port}")
+        for port in self.facts.foreign_ports:
+            if count_listeners(port):
+                raise Refusal("foreign", f"somebody listens on the foreign port {port}")
 
     def _check_router(self) -> None:
         try:

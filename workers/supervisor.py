@@ -22,6 +22,7 @@ from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, StackError
 from broker.ready import tell_ready
 from broker.settings import Manifest
 from broker.store.box_client import BeatAnswer, BoxClient
+from broker.types import Mode
 from workers.beats import Pulse, Sign
 from workers.boxfile import BoxFile
 from workers.crew import Crew
@@ -59,8 +60,9 @@ class Told:
 class Supervisor:
     """One box at work. `run` ends everything that it started before it returns."""
 
-    def __init__(self, box: BoxFile, box_file: Path, manifest: Manifest) -> None:
+    def __init__(self, box: BoxFile, box_file: Path, manifest: Manifest, *, mode: Mode = Mode.DRY) -> None:
         self._box = box
+        self._mode = mode
         self._box_file = box_file
         self._manifest = manifest
         self._book = ProcessBook(folder=box.folder)
@@ -81,7 +83,7 @@ class Supervisor:
         with ExitStack() as held:
             held.enter_context(lock_folder(box.folder))
             self._install_signals()
-            client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}")
+            client = BoxClient(box.farm().database_url, application=f"bv3-{box.name}")
             held.callback(client.close)
             token = take_lease(client, identify_machine(), box.folder, self._book, self._describe())
             # after the lease: the predecessor's processes are gone
@@ -107,7 +109,7 @@ class Supervisor:
     def _work(self, journal: Journal) -> int:
         # after settling: until then the predecessor's stack held it
         lock = bind_host_lock(self._box.lock_name)
-        stack = make_driver(self._box, self._manifest, self._book, lock_fd=lock.fd)
+        stack = make_driver(self._box, self._manifest, self._book, mode=self._mode, lock_fd=lock.fd)
         self._pulse.open()
         self._say_what_is_open()
         self._uplink.open()
@@ -248,12 +250,12 @@ class Supervisor:
         from broker.publish import Publisher  # noqa: PLC0415
 
         # a Redis that has stopped without closing its connections must not hold the records for ever
-        address = self._box.broker_url.get_secret_value()
+        address = self._box.farm().broker_url
         return Publisher(app=make_app(address, box=self._box.name, answer_timeout_s=ANSWER_TIMEOUT_S))
 
     def _describe(self) -> dict[str, str]:
         box = self._box
-        return {"mode": box.mode.value, "stack": box.stack, "renderer": box.renderer, "lane": box.lane}
+        return {"mode": self._mode.value, "stack": box.stack, "renderer": box.renderer, "lane": box.lane}
 
     def _install_signals(self) -> None:
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)

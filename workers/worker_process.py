@@ -41,7 +41,7 @@ class WorkerProcess:
             LIFELINE: str(reads_life),
             NEWS: str(writes_news),
             "BV3_BOX": box.name,
-            "BV3_BROKER_URL": box.broker_url.get_secret_value(),
+            "BV3_BROKER_URL": box.farm().broker_url,
         }
         celery = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-P", "prefork", "-c", "1", "-E"]
         names = ["-Q", queue_of_box(box.name), "-n", f"box@{box.name}", "--without-gossip", "--without-mingle"]

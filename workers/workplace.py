@@ -91,7 +91,7 @@ class Workplace:
         said = ""
         while True:
             try:
-                preflight.check(self.box.mode)
+                preflight.check(preflight.facts.mode)
             except (Refusal, Bv3Error) as again:
                 reason = again.reason if isinstance(again, Refusal) else refusal.reason
                 if reason != said:
@@ -118,7 +118,7 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
     facts = read_facts(facts_path(box))
     preflight = make_preflight(box, facts)
     journal = Journal(journal_path(box))
-    client = BoxClient(box.database_url.get_secret_value(), application=f"bv3-{box.name}-worker")
+    client = BoxClient(box.farm().database_url, application=f"bv3-{box.name}-worker")
     bench = Bench(preflight=preflight, journal=journal, evidence=evidence_store(box))
     farm = FarmDoor(client, UUID(token))
     box_facts = BoxFacts(

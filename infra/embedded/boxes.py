@@ -110,7 +110,6 @@ class Box:
                 "isolation": "ports",
                 "renderer": "playwright",
                 "lane": "stub",
-                "mode": "dry",
                 "folder": str(self.folder),
                 "database_url": database_url,
                 "broker_url": self.valkey.url,

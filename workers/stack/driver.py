@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from broker.settings import Manifest
+from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.processes import ProcessBook
 from workers.stack.facts import StackFacts
@@ -23,6 +24,9 @@ class StackDriver(Protocol):
 
     def describe(self) -> dict[str, str]:
         """The state of each part."""
+
+    def restart(self, part: str) -> None:
+        """The part is started anew and healthy again. Raises UsageError for a part that there is not, StackError."""
 
     def heal(self, reason: str) -> str | None:
         """The part that a refusal's reason speaks of is started anew; its name, or None when no part helps."""
@@ -41,8 +45,8 @@ def facts_path(box: BoxFile) -> Path:
     return folder_of(box) / "facts.json"
 
 
-def make_driver(box: BoxFile, manifest: Manifest, book: ProcessBook, *, lock_fd: int) -> StackDriver:
+def make_driver(box: BoxFile, manifest: Manifest, book: ProcessBook, *, mode: Mode, lock_fd: int) -> StackDriver:
     """The driver for the box's kind of stack."""
     from workers.stack.reference import ReferenceDriver  # noqa: PLC0415  # one driver's imports, not all
 
-    return ReferenceDriver(box, manifest, book, lock_fd=lock_fd)
+    return ReferenceDriver(box, manifest, book, mode=mode, lock_fd=lock_fd)

@@ -26,7 +26,7 @@ from broker.errors import StackError
 from workers.processes import MARK, ProcessBook, kill_group
 
 MINFDS = 256
-_REPOSITORY = Path(__file__).resolve().parent.parent.parent
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _RPC_TIMEOUT_S = 10.0
 _COME_UP_TIMEOUT_S = 15.0
 _POLL_S = 0.02
@@ -94,7 +94,7 @@ class PartsTable:
                 env={**_clean_environment(), MARK: str(self._book.folder)},
                 pass_fds=[lock_fd] if lock_fd >= 0 else [],
                 start_new_session=True,
-                cwd=_REPOSITORY,
+                cwd=REPOSITORY,
             )
         self._book.record("supervisord", self._daemon.pid)
         self._wait(lambda: self._try_call("getState") is not None)
@@ -171,7 +171,7 @@ class PartsTable:
             lines += [
                 f"[program:{part.name}]",
                 f"command=/bin/sh {_escape(shlex.quote(str(self._folder / f'{part.name}.sh')))}",
-                f"directory={_escape(_REPOSITORY)}",
+                f"directory={_escape(REPOSITORY)}",
                 "autostart=false",
                 "autorestart=true",
                 "startsecs=2",

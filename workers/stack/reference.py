@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from broker.errors import StackError
+from broker.errors import StackError, UsageError
 from broker.settings import Manifest
 from broker.types import Mode
 from workers.boxfile import BoxFile
@@ -24,9 +24,10 @@ from workers.processes import ProcessBook, Recorded, find_survivors, kill_group
 from workers.stack.driver import facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
 from workers.stack.healing import choose_part, is_due
-from workers.stack.parts import Part, PartsTable
+from workers.stack.parts import REPOSITORY, Part, PartsTable
 
 AUDIT_CARD = "browser-audit000"
+RAW_CARD = "browser-raw00000"
 BOOT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.03
@@ -35,10 +36,11 @@ _POLL_S = 0.03
 class ReferenceDriver:
     """Boots the product's stand-in with a fresh data root, on the box's block of ports."""
 
-    def __init__(self, box: BoxFile, manifest: Manifest, book: ProcessBook, *, lock_fd: int) -> None:
+    def __init__(self, box: BoxFile, manifest: Manifest, book: ProcessBook, *, mode: Mode, lock_fd: int) -> None:
         self._box = box
         self._manifest = manifest
         self._book = book
+        self._mode = mode
         self._lock_fd = lock_fd
         self._folder = folder_of(box)
         self._data = self._folder / "data"
@@ -80,6 +82,20 @@ class ReferenceDriver:
     def describe(self) -> dict[str, str]:
         """The state of each part, in supervisord's words."""
         return self._table.describe()
+
+    def restart(self, part: str) -> None:
+        """The part is started anew and has answered a real request."""
+        healthy = {
+            "router": lambda: self._answers(f"http://127.0.0.1:{self._box.ports.router}/v1/models"),
+            "sites": lambda: self._answers(f"http://127.0.0.1:{self._box.ports.http}/healthz"),
+            "backend": self._backend_answers,
+            "renderer": self._renderer_answers,
+        }
+        process = self._book.last(part)
+        if part not in healthy or process is None:
+            raise UsageError(f"this stack has no part {part}", hint=f"its parts: {', '.join(healthy)}")
+        kill_group(process.pid)
+        self._await(part, lambda: self._book.last(part) != process and healthy[part]())
 
     def heal(self, reason: str) -> str | None:
         """The part's group is killed, which hangs and would not hear a signal; supervisord starts it anew at once.
@@ -151,7 +167,7 @@ class ReferenceDriver:
         reference = (sys.executable, "-m", "infra.reference")
         sites = ("--http-port", str(ports.http), "--https-port", str(ports.https))
         state = ("--editors", manifest.editors, "--state", str(self._folder / "sites"))
-        dry = {"OSW_SENDSCRIPT_DRYRUN": "1"} if self._box.mode is Mode.DRY else {}
+        dry = {"OSW_SENDSCRIPT_DRYRUN": "1"} if self._mode is Mode.DRY else {}
         unbuffered = {"PYTHONUNBUFFERED": "1"}
         renderer_environment = {**unbuffered, **manifest.chromium_env}
         if manifest.playwright_node:
@@ -212,7 +228,7 @@ class ReferenceDriver:
         if len(found) != 1:
             raise StackError(f"a fresh data root has {len(found)} dashboards instead of one")
         with self._product(found[0]) as product:
-            cards = {AUDIT_CARD: _describe_audit_card(found[0])}
+            cards = {card: _describe_card(card, found[0]) for card in (AUDIT_CARD, RAW_CARD)}
             product.write_layout({**product.read_layout(), "browser_cards": cards})
         return found[0]
 
@@ -221,19 +237,28 @@ class ReferenceDriver:
         if not revision:
             raise StackError("the reference stack did not tell its revision")
         return StackFacts(
+            mode=self._mode,
+            lane=self._box.lane,
+            renderer=self._box.renderer,
+            revision=revision,
+            tree_clean=None,
+            checkout=None,
             backend_url=f"http://127.0.0.1:{ports.backend}",
             backend_port=ports.backend,
             backend_executable=os.path.realpath(sys.executable),
+            backend_folder=str(REPOSITORY),
+            backend_words=("-m", "infra.reference", "backend"),
             router_url=f"http://127.0.0.1:{ports.router}",
-            foreign_port=ports.foreign,
+            router_adopted=False,
+            foreign_ports=ports.foreign,
             token_file=str(self._data / "auth.token"),
             dashboard_id=dashboard_id,
             audit_card=AUDIT_CARD,
+            raw_card=RAW_CARD,
             log_file=str(self._table.log_of("backend")),
             metrics_file=str(self._data / "browser_metrics" / "tasks.jsonl"),
             truth_file=str(self._data / "truth.jsonl"),
-            revision=revision,
-            renderer=self._box.renderer,
+            parts={"backend": ports.backend, "router": ports.router, "sites": ports.http, "renderer": None},
         )
 
     def _await(self, part: str, condition: Callable[[], bool]) -> None:
@@ -287,10 +312,10 @@ class ReferenceDriver:
 _STACK_PARTS = frozenset({"supervisord", "router", "sites", "backend", "renderer"})
 
 
-def _describe_audit_card(dashboard_id: str) -> dict[str, Any]:
+def _describe_card(browser_id: str, dashboard_id: str) -> dict[str, Any]:
     """A user's card, which the product never reuses and never closes."""
     return {
-        "browser_id": AUDIT_CARD,
+        "browser_id": browser_id,
         "url": "about:blank",
         "tabs": [],
         "activeTabId": "",

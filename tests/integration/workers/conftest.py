@@ -155,7 +155,7 @@ class Farm:
         file = folder / "box.toml"
         file.write_text(
             f'name = "{name}"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\n'
-            f'lane = "stub"\nmode = "dry"\nfolder = "{folder}"\n'
+            f'lane = "stub"\nfolder = "{folder}"\n'
             f'database_url = "{url.render_as_string(hide_password=False)}"\nbroker_url = "{self.broker_url}"\n\n'
             f"[ports]\n{ports}\n\n[reference]\n{reference}\n"
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.settings import Manifest
+from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.processes import ProcessBook
 from workers.stack.healing import choose_part, is_due
@@ -46,7 +47,6 @@ def driver(tmp_path: Path, listener: socket.socket) -> ReferenceDriver:
             "isolation": "ports",
             "renderer": "playwright",
             "lane": "stub",
-            "mode": "dry",
             "folder": tmp_path,
             "database_url": "postgresql://nobody@127.0.0.1/none",
             "broker_url": "redis://127.0.0.1:1/0",
@@ -55,7 +55,7 @@ def driver(tmp_path: Path, listener: socket.socket) -> ReferenceDriver:
     )
     (tmp_path / "stack").mkdir()
     manifest = Manifest(chromium="/bin/false", editors=str(tmp_path))
-    return ReferenceDriver(box, manifest, ProcessBook(folder=tmp_path), lock_fd=-1)
+    return ReferenceDriver(box, manifest, ProcessBook(folder=tmp_path), mode=Mode.DRY, lock_fd=-1)
 
 
 def test_a_renderer_that_is_coming_up_is_left_to_it_and_one_that_was_ready_is_killed(
