@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from broker.errors import ServiceError, UsageError
+from workers.netns import enter
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _JUDGE_TIMEOUT_S = 30.0
@@ -231,6 +232,18 @@ def load_box(path: Path) -> BoxFile:
     return box
 
 
+def open_box(path: Path) -> BoxFile:
+    """The box that the file describes, and this process is where the box is: in its network namespace, if it has one.
+
+    For every command that touches the stack. Call it before any thread is started. Raises as `load_box` does, and
+    UsageError when the namespace can't be entered.
+    """
+    box = load_box(path)
+    if box.netns is not None:
+        enter(box.netns)
+    return box
+
+
 def _judge_mix(mix: str) -> str:
     """What is wrong with a mix of faults; empty when nothing is. Asked of the stack, which alone knows its faults."""
     command = [sys.executable, "-m", "infra.reference", "faults", "--mix", mix]
@@ -248,9 +261,15 @@ def _judge_mix(mix: str) -> str:
 
 def _describe(path: Path, text: str, problem: Any) -> str:
     where = tuple(str(part) for part in problem["loc"])
-    said = "unknown key" if problem["type"] == "extra_forbidden" else problem["msg"]
+    said = _say_unknown(where) if problem["type"] == "extra_forbidden" else problem["msg"]
     line = find_line(text, where)
     return f"{path}{f':{line}' if line else ''}: {'.'.join(where)}: {said}"
+
+
+def _say_unknown(where: tuple[str, ...]) -> str:
+    if where == ("mode",):
+        return "is no word of the file any more: say it when the stack is booted, `bv3-box up dry` or `bv3-box up live`"
+    return "unknown key"
 
 
 def find_line(text: str, where: tuple[str, ...]) -> int:

@@ -37,10 +37,10 @@ def work(box_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes
     """
     from broker.log import configure_log
     from broker.settings import load_settings, read_manifest
-    from workers.boxfile import load_box
+    from workers.boxfile import open_box
     from workers.supervisor import Supervisor
 
-    loaded = load_box(box_file)
+    loaded = open_box(box_file)
     configure_log(service="box", verbose=verbose)
     sys.exit(Supervisor(loaded, box_file.absolute(), read_manifest(load_settings())).run())
 
@@ -59,12 +59,12 @@ def check(box_file: Path) -> None:
 @_box
 def preflight(box_file: Path) -> None:
     """Ask the running stack what is asked before every run. Exit 1 with the reason when it refuses."""
-    from workers.boxfile import load_box
+    from workers.boxfile import open_box
     from workers.stack.driver import facts_path
     from workers.stack.facts import read_facts
     from workers.workplace import make_preflight
 
-    loaded = load_box(box_file)
+    loaded = open_box(box_file)
     facts = read_facts(facts_path(loaded))
     ready = make_preflight(loaded, facts).check(facts.mode)
     click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")

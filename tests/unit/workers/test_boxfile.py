@@ -48,10 +48,10 @@ def test_host_isolation_has_one_lock_for_the_machine(tmp_path: Path) -> None:
     ("change", "line", "said"),
     [
         (("lane =", "lanes ="), 5, "lanes: unknown key"),
-        (("backend = 18326", "backend = 0"), 12, "ports.backend"),
-        (("router = 18327", 'router = 18327\nextra = "x"'), 14, "ports.extra: unknown key"),
-        (('mode = "dry"', 'mode = "wet"'), 6, "mode"),
-        (('folder = "/tmp/box-a"', 'folder = "box-a"'), 7, "absolute"),
+        (("backend = 18326", "backend = 0"), 11, "ports.backend"),
+        (("router = 18327", 'router = 18327\nextra = "x"'), 13, "ports.extra: unknown key"),
+        (("folder =", 'mode = "dry"\nfolder ='), 6, "bv3-box up dry"),
+        (('folder = "/tmp/box-a"', 'folder = "box-a"'), 6, "absolute"),
         (('name = "box-a"', 'name = "Box A"'), 1, "name"),
     ],
 )
@@ -93,14 +93,14 @@ def test_what_the_reference_stack_is_told_is_read_and_named_as_a_record_names_it
     [
         (
             ("renderer_killed", "renderer_kiled"),
-            18,
+            17,
             "no fault is called 'renderer_kiled' hint: did you mean renderer_ki",
         ),
-        ((":0.05", ":5"), 18, "the share of renderer_killed is '5'"),
-        (("leash_scale = 0.1", "leash_scale = 0"), 20, "reference.leash_scale"),
-        (("leash_scale = 0.1", "leash_scale = 1.5"), 20, "reference.leash_scale"),
-        (("seed = 7", "seed = -7"), 19, "reference.seed"),
-        (("seed = 7", "seeds = 7"), 19, "reference.seeds: unknown key"),
+        ((":0.05", ":5"), 17, "the share of renderer_killed is '5'"),
+        (("leash_scale = 0.1", "leash_scale = 0"), 19, "reference.leash_scale"),
+        (("leash_scale = 0.1", "leash_scale = 1.5"), 19, "reference.leash_scale"),
+        (("seed = 7", "seed = -7"), 18, "reference.seed"),
+        (("seed = 7", "seeds = 7"), 18, "reference.seeds: unknown key"),
     ],
 )
 def test_a_mistake_in_what_it_is_told_is_named_with_its_line(
