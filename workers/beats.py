@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ import structlog
 
 from broker.errors import DatabaseError
 from broker.store.box_client import BeatAnswer, BoxClient
+from workers.clock import note_offset
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +41,9 @@ class Pulse:
     token: UUID
     look: Callable[[], Sign]
     hear: Callable[[BeatAnswer], None]
+    # where the farm's clock is noted
+    folder: Path
+    read_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     _events: queue.SimpleQueue[dict[str, str]] = field(default_factory=queue.SimpleQueue)
     _unsent: list[dict[str, str]] = field(default_factory=list)
     _hurry: threading.Event = field(default_factory=threading.Event)
@@ -88,12 +93,24 @@ class Pulse:
             self._unsent.append(self._events.get())
         try:
             sign = self.look()
-            facts = {**sign.facts, "events": self._unsent, "clock": datetime.now(UTC).isoformat()}
+            sent_at = self.read_clock()
+            facts = {**sign.facts, "events": self._unsent, "clock": sent_at.isoformat()}
             answer = self.client.beat(self.token, sign.phase, facts)
             self._unsent = []
+            self._note_clock(answer, sent_at)
             self.hear(answer)
         except DatabaseError as error:
             log.warning("no answer to a beat", cause=error.message)
         except Exception:
             # A box that stops beating is lost; whatever this was, the next beat may go well.
             log.exception("bug in a beat")
+
+    def _note_clock(self, answer: BeatAnswer, sent_at: datetime) -> None:
+        answered_at = self.read_clock()
+        if answer.now is None:
+            return
+        try:
+            note_offset(self.folder, answer.now, sent_at, answered_at)
+        except OSError as error:
+            # a full disk must not hide the farm's answer
+            log.warning("the farm's clock can't be noted", cause=str(error))

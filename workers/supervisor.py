@@ -94,7 +94,7 @@ class Supervisor:
             held.callback(journal.close)
             evidence = evidence_store(box)
             self._uplink = Uplink(box.name, journal_path(box), evidence, self._make_publisher)
-            self._pulse = Pulse(client, token, self._look, self._hear)
+            self._pulse = Pulse(client=client, token=token, look=self._look, hear=self._hear, folder=box.folder)
             self._crew = Crew(
                 journal,
                 start_worker=lambda: WorkerProcess(box, self._box_file, token, self._book),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,8 @@ class BeatAnswer:
     unknown: frozenset[str] = frozenset()
     # a run was sent to this box twice, and the box has not begun it
     deaf: bool = False
+    # the farm's clock when it answered
+    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,7 @@ class BoxClient:
             missing=frozenset(answer.get("missing", ())),
             unknown=frozenset(answer.get("unknown", ())),
             deaf=bool(answer.get("deaf")),
+            now=datetime.fromisoformat(answer["now"]) if answer.get("now") else None,
         )
 
     def start(self, run: int, dispatch: int, token: UUID, nonce: str) -> StartAnswer:
