@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from broker.errors import ServiceError, UsageError
+from workers.boxrules import USUAL_FOREIGN_PORTS, MisfitError, find_misfit
 from workers.netns import enter
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _JUDGE_TIMEOUT_S = 30.0
+
+# Names the run folder when the file does not, as it did for the scripts before bv3.
+FOLDER_VARIABLE = "OSW_BENCH_DIR"
 
 
 class Ports(BaseModel):
@@ -31,8 +38,14 @@ class Ports(BaseModel):
     # where bv3's own loopback pages listen
     https: int = Field(18443, ge=1, le=65535)
     http: int = Field(18080, ge=1, le=65535)
-    # Nobody may listen here: the ports of a stack that is not ours (seed: a foreign stack on 8324).
+    # Nobody may listen here: the ports of a stack that is not ours. With the stack openswarm, unless said otherwise,
+    # the product's usual ones.
     foreign: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = ()
+
+    def listened(self, *, electron: bool) -> dict[str, int]:
+        """Where the box's own parts listen, by name."""
+        names = ("backend", "router", *(("frontend",) if electron else ()), "https", "http")
+        return {name: getattr(self, name) for name in names}
 
 
 class Profile(BaseModel):
@@ -48,7 +61,8 @@ class Profile(BaseModel):
     @model_validator(mode="after")
     def _keeps_what_it_is_signed_in_to(self) -> Self:
         if self.policy == "fresh" and self.signed_in:
-            raise ValueError('a fresh profile is signed in to nothing: set policy = "persistent"')
+            said = 'a fresh profile is signed in to nothing: set policy = "persistent"'
+            raise MisfitError(said, ("profile", "signed_in"))
         return self
 
 
@@ -101,10 +115,6 @@ class Reference(BaseModel):
         return "" if self.faults == "none" else f"{self.faults} seed {self.seed}"
 
 
-# The stacks that can be told to go wrong: stand-ins. The product itself never is.
-INJECTABLE = frozenset({"reference"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmLogin:
     """A box's two addresses at its farm, with the passwords in them."""
@@ -131,7 +141,7 @@ class BoxFile(BaseModel):
     lane: str = Field(min_length=1)
     # web: the real sites; loopback: bv3's own sites under the real host names, which nothing can leave
     pages: Literal["web", "loopback"] = "loopback"
-    # the run folder: everything of this box is below it
+    # the run folder: everything of this box is below it. OSW_BENCH_DIR tells it when the file does not
     folder: Path
     # the product's checkout; bv3 changes and installs nothing there
     checkout: Path | None = None
@@ -148,17 +158,49 @@ class BoxFile(BaseModel):
     accounts: dict[str, Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]] = {}
     reference: Reference = Reference()
 
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not value.get_secret_value().startswith(("postgresql://", "postgresql+psycopg://")):
+            raise ValueError("must begin with postgresql://")
+        return value
+
+    @field_validator("broker_url")
+    @classmethod
+    def _is_redis(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not value.get_secret_value().startswith(("redis://", "rediss://", "redis+socket://")):
+            raise ValueError("must begin with redis://, rediss:// or redis+socket://")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_the_usual_foreigners(cls, plain: Any) -> Any:
+        if not (isinstance(plain, dict) and plain.get("stack") == "openswarm"):
+            return plain
+        ports = plain.get("ports", {})
+        if not isinstance(ports, dict):
+            return plain
+        # of the usual ones, those that the file does not give to a part of the box
+        usual = [port for port in USUAL_FOREIGN_PORTS if port not in ports.values()]
+        return {**plain, "ports": {"foreign": usual, **ports}}
+
     @model_validator(mode="after")
-    def _fits_its_stack(self) -> Self:
-        problem = _find_misfit(self)
-        if problem:
-            raise ValueError(problem)
+    def _contradicts_itself_nowhere(self) -> Self:
+        if (misfit := find_misfit(self)) is not None:
+            raise misfit
         return self
 
     @property
     def lock_name(self) -> str:
         """The host lock's scope: the whole network namespace, or, with isolation by ports, this block of ports."""
         return f"bv3-stack-{self.ports.backend}" if self.isolation == "ports" else "bv3-stack"
+
+    @property
+    def python(self) -> Path | None:
+        """The interpreter that the file names, as an absolute path; None: the checkout's usual one."""
+        if self.product.python is None or self.checkout is None:
+            return None
+        return self.checkout / self.product.python
 
     @property
     def has_farm(self) -> bool:
@@ -177,47 +219,14 @@ class BoxFile(BaseModel):
         )
 
 
-def _find_misfit(box: BoxFile) -> str:
-    """Which two words of the file contradict each other; empty when none do."""
-    if "reference" in box.model_fields_set and box.stack not in INJECTABLE:
-        return f"faults and scaled leashes are for the stack reference, not for {box.stack}"
-    misfits = {
-        'isolation = "ports" is for the stack reference alone: the product shares its router and home': (
-            box.isolation == "ports" and box.stack != "reference"
-        ),
-        'netns names the namespace of isolation = "netns", and that needs one': (
-            (box.isolation == "netns") != (box.netns is not None)
-        ),
-        'renderer = "electron" is for the stack openswarm': box.renderer == "electron" and box.stack != "openswarm",
-        'renderer = "electron" keeps one profile: set profile.policy = "persistent"': (
-            box.renderer == "electron" and box.profile.policy == "fresh"
-        ),
-        'pages = "loopback" needs renderer = "playwright", which alone resolves names itself': (
-            box.pages == "loopback" and box.renderer == "electron"
-        ),
-        'the stack reference shows loopback pages only: set pages = "loopback"': (
-            box.stack == "reference" and box.pages == "web"
-        ),
-        "the stack openswarm needs checkout": box.stack == "openswarm" and box.checkout is None,
-        "database_url and broker_url belong together: set both, or neither": (
-            (box.database_url is None) != (box.broker_url is None)
-        ),
-    }
-    return next((said for said, is_so in misfits.items() if is_so), "")
-
-
 def load_box(path: Path) -> BoxFile:
-    """The box that the file describes.
+    """The box that the file describes. Its folder may be told by OSW_BENCH_DIR instead of by the file.
 
     Raises UsageError naming file, line and field, or ServiceError when its faults could not be judged in time.
     """
-    try:
-        text = path.read_text("utf-8")
-        plain = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}", hint="name a box file with --box") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: no TOML: {error}") from error
+    text, plain = _read_toml(path)
+    if "folder" not in plain:
+        plain["folder"] = _told_folder(path)
     try:
         box = BoxFile.model_validate(plain)
     except ValidationError as error:
@@ -225,11 +234,44 @@ def load_box(path: Path) -> BoxFile:
         raise UsageError(problems, hint="see docs/reference/box-file.md") from error
     if box.reference.faults != "none" and (why := _judge_mix(box.reference.faults)):
         raise UsageError(f"{path}:{find_line(text, ('reference', 'faults'))}: reference.faults: {why}")
-    if not box.folder.is_absolute():
-        raise UsageError(f"{path}:{find_line(text, ('folder',))}: folder must be an absolute path")
-    if box.checkout is not None and not box.checkout.is_absolute():
-        raise UsageError(f"{path}:{find_line(text, ('checkout',))}: checkout must be an absolute path")
+    for name, said in _judge_places(box):
+        raise UsageError(f"{_place(path, text, (name,))}: {said}")
     return box
+
+
+def _read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text("utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}", hint="name a box file with --box") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: no TOML: {error}") from error
+
+
+def _told_folder(path: Path) -> str:
+    folder = os.environ.get(FOLDER_VARIABLE, "")
+    if not folder:
+        raise UsageError(
+            f"{path}: folder: the box has no run folder",
+            hint=f"write folder into the file, or set {FOLDER_VARIABLE}, each to an absolute path",
+        )
+    if not Path(folder).is_absolute():
+        raise UsageError(f"{FOLDER_VARIABLE}: the run folder must be an absolute path")
+    return folder
+
+
+def _judge_places(box: BoxFile) -> Iterator[tuple[str, str]]:
+    """The keys whose paths can't be, and why."""
+    if not box.folder.is_absolute():
+        yield "folder", "folder must be an absolute path"
+    if box.checkout is None:
+        return
+    if not box.checkout.is_absolute():
+        yield "checkout", "checkout must be an absolute path"
+    # As the system sees them: a symbolic link leads into the checkout too.
+    elif box.folder.resolve().is_relative_to(box.checkout.resolve()):
+        yield "folder", "folder must lie outside of the checkout, in which bv3 writes nothing"
 
 
 def open_box(path: Path) -> BoxFile:
@@ -261,15 +303,30 @@ def _judge_mix(mix: str) -> str:
 
 def _describe(path: Path, text: str, problem: Any) -> str:
     where = tuple(str(part) for part in problem["loc"])
-    said = _say_unknown(where) if problem["type"] == "extra_forbidden" else problem["msg"]
-    line = find_line(text, where)
-    return f"{path}{f':{line}' if line else ''}: {'.'.join(where)}: {said}"
+    if problem["type"] == "extra_forbidden":
+        return f"{_place(path, text, where)}: {'.'.join(where)}: {_say_unknown(where)}"
+    if problem["type"] != "value_error":
+        return f"{_place(path, text, where)}: {'.'.join(where)}: {problem['msg']}"
+    cause = problem["ctx"]["error"]
+    where = cause.where if isinstance(cause, MisfitError) else where
+    return f"{_place(path, text, where)}: {'.'.join(where)}: {cause}"
+
+
+def _place(path: Path, text: str, where: tuple[str, ...]) -> str:
+    """The file, and the line of the key or of the nearest table around it."""
+    lines = (find_line(text, where[:length]) for length in range(len(where), 0, -1))
+    line = next((line for line in lines if line), 0)
+    return f"{path}:{line}" if line else f"{path}"
 
 
 def _say_unknown(where: tuple[str, ...]) -> str:
     if where == ("mode",):
         return "is no word of the file any more: say it when the stack is booted, `bv3-box up dry` or `bv3-box up live`"
-    return "unknown key"
+    table: type[BaseModel] = BoxFile
+    for name in where[:-1]:
+        table = cast("type[BaseModel]", table.model_fields[name].annotation)
+    near = difflib.get_close_matches(where[-1], table.model_fields, n=1)
+    return f"unknown key{f', did you mean {near[0]}?' if near else ''}"
 
 
 def find_line(text: str, where: tuple[str, ...]) -> int:
