@@ -28,19 +28,36 @@ class Bundle:
 
     entry: str
     global_name: str
+    # Whether the editor's styles are a file of their own, which its script asks for.
+    has_styles: bool = False
 
     @property
     def file(self) -> str:
         """The bundle's file name."""
         return f"{Path(self.entry).stem}.js"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that the bundle consists of."""
+        return (self.file, f"{Path(self.entry).stem}.css") if self.has_styles else (self.file,)
 
-BUNDLES = (
+
+#: Those that the sites of the suite load.
+SITE_BUNDLES = (
     Bundle(entry="draft.jsx", global_name="Draft"),
     Bundle(entry="lexical.js", global_name="Chat"),
     Bundle(entry="quill.js", global_name="Rich"),
     Bundle(entry="lit.js", global_name="Lit"),
 )
+#: Editors that take their keys in a way of their own: in a frame, through a tiny textarea, through an EditContext.
+ODD_BUNDLES = (
+    Bundle(entry="ace.js", global_name="Ace"),
+    Bundle(entry="monaco.js", global_name="Monaco", has_styles=True),
+    Bundle(entry="tinymce.js", global_name="Tiny"),
+)
+BUNDLES = (*SITE_BUNDLES, *ODD_BUNDLES)
+#: Every file that a page may load, by name.
+FILES = tuple(file for bundle in BUNDLES for file in bundle.files)
 
 
 def build(*, npm: Path, node: Path, out: Path) -> bool:
@@ -62,8 +79,8 @@ def build(*, npm: Path, node: Path, out: Path) -> bool:
     with tempfile.TemporaryDirectory(dir=out, prefix=".build-") as work:
         for bundle in BUNDLES:
             _bundle(bundle, esbuild=esbuild, npm=npm, node=node, target=Path(work) / bundle.file)
-        for bundle in BUNDLES:
-            (Path(work) / bundle.file).replace(out / bundle.file)
+        for file in FILES:
+            (Path(work) / file).replace(out / file)
         (Path(work) / STAMP).write_text(stamp)
         (Path(work) / STAMP).replace(out / STAMP)
     return True
@@ -82,7 +99,7 @@ def _is_fresh(out: Path, stamp: str) -> bool:
         written = (out / STAMP).read_text()
     except OSError:
         return False
-    return written == stamp and all((out / bundle.file).is_file() for bundle in BUNDLES)
+    return written == stamp and all((out / file).is_file() for file in FILES)
 
 
 def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Path) -> None:
@@ -96,6 +113,8 @@ def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Pat
         f"--global-name={bundle.global_name}",
         "--define:global=window",
         '--define:process.env.NODE_ENV="production"',
+        # An icon font, within the styles: no page asks for anything but its bundle.
+        "--loader:.ttf=dataurl",
         "--log-level=warning",
         f"--outfile={target}",
     ]

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from infra.reference.build import BUNDLES
+from infra.reference.build import FILES, SITE_BUNDLES
 from infra.reference.failure import ReferenceFailure
 from infra.reference.serving import Listener, serve
 from infra.reference.sites.catalogue import ROOT, Page, Site, find_site, load_sites
@@ -78,9 +78,10 @@ class Sites:
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in {bundle.file for bundle in BUNDLES}:
+        if name not in FILES:
             return self._missing(request)
-        return FileResponse(self._editors / name, media_type="text/javascript")
+        kind = "css" if name.endswith(".css") else "javascript"
+        return FileResponse(self._editors / name, media_type=f"text/{kind}")
 
     async def _destination(self, request: Request) -> Response:
         """What was posted on this host: POST adds the JSON body, GET lists."""
@@ -208,7 +209,7 @@ def run(*, http_port: int, https_port: int, editors: Path, state: Path, log_leve
     Raises:
         ReferenceFailure: a bundle is missing, a port is taken, or the state folder can't be written.
     """
-    absent = [bundle.file for bundle in BUNDLES if not (editors / bundle.file).is_file()]
+    absent = [bundle.file for bundle in SITE_BUNDLES if not (editors / bundle.file).is_file()]
     if absent:
         hint = "run python -m infra.reference.build"
         raise ReferenceFailure(f"no {', '.join(absent)} in {editors}", hint=hint)

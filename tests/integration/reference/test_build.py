@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from infra.reference.build import EDITORS
+from infra.reference.build import EDITORS, FILES
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,3 +43,9 @@ def test_packages_are_pinned_and_no_registry_is_named() -> None:
     assert {name: lock["packages"][f"node_modules/{name}"]["version"] for name in wanted} == wanted
     assert all("resolved" not in package for package in lock["packages"].values())
     assert all("integrity" in package for name, package in lock["packages"].items() if name)
+
+
+def test_a_bundle_of_an_editor_is_a_few_megabytes_without_what_it_would_load_later(runtime: Any) -> None:
+    sizes = {file: (runtime.editors / file).stat().st_size for file in FILES}
+    assert max(sizes.values()) < 4_000_000
+    assert sum(sizes.values()) < 8_000_000

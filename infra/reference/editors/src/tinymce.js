@@ -1,0 +1,23 @@
+// TinyMCE in its usual mode: the text lives in the body of a frame of the page's own origin, and the textarea that
+// was there is hidden. Tiny.mount(textarea, {onText}) gives a promise of the editor. Menus and plugins are left out.
+import tinymce from "tinymce";
+import "tinymce/models/dom";
+import "tinymce/icons/default";
+import "tinymce/themes/silver";
+import "tinymce/skins/ui/oxide/skin.js";
+import "tinymce/skins/ui/oxide/content.js";
+import "tinymce/skins/content/default/content.js";
+
+export async function mount(target, { onText }) {
+  const [editor] = await tinymce.init({
+    target,
+    license_key: "gpl",
+    menubar: false,
+    statusbar: false,
+    toolbar: "bold italic",
+    promotion: false,
+    branding: false,
+    setup: (own) => own.on("input change undo redo", () => onText(own.getContent({ format: "text" }).trim())),
+  });
+  return editor;
+}
