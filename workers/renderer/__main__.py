@@ -9,6 +9,7 @@ import click
 from workers.renderer.app import Options, run
 from workers.renderer.browser import Chromium
 from workers.renderer.dashboard import Backend
+from workers.renderer.recording import Record
 
 LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
@@ -48,6 +49,27 @@ LOG_FORMAT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
     help="Written once the socket is open and the layout's cards are mounted",
 )
 @click.option(
+    "--profile-dir",
+    "profile_folder",
+    default=None,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A persistent browser profile  [default: a fresh one for each session]",
+)
+@click.option(
+    "--record",
+    default="none",
+    show_default=True,
+    type=click.Choice([kind.value for kind in Record]),
+    help="What is recorded of each session, in --record-dir",
+)
+@click.option(
+    "--record-dir",
+    "record_folder",
+    default=None,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where recordings are written, named by the session's id",
+)
+@click.option(
     "--log-level",
     default="INFO",
     show_default=True,
@@ -64,12 +86,20 @@ def main(  # noqa: PLR0917 - one for each option, by name
     close_after_s: float,
     command_deadline_s: float | None,
     ready_file: Path | None,
+    profile_folder: Path | None,
+    record: str,
+    record_folder: Path | None,
     log_level: str,
 ) -> None:
     """Show a dashboard's browser cards in Chromium and obey the backend's browser commands."""
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, datefmt="%H:%M:%S", stream=sys.stderr)
     for chatty in ("httpx", "websockets"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    if record != Record.NONE and record_folder is None:
+        raise click.UsageError(f"--record {record} needs --record-dir")
+    for folder in (profile_folder, record_folder):
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     backend = Backend(url=backend_url, token_file=token_file, dashboard_id=dashboard_id)
     options = Options(
         backend=backend,
@@ -78,10 +108,13 @@ def main(  # noqa: PLR0917 - one for each option, by name
             args=chromium_args,
             host_map=host_map,
             ignore_certificate_errors=ignore_certificate_errors,
+            profile_folder=profile_folder,
         ),
         close_after_s=close_after_s,
         command_deadline_s=command_deadline_s,
         ready_file=ready_file,
+        record=Record(record),
+        record_folder=record_folder,
     )
     sys.exit(run(options))
 

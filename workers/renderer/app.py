@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.async_api import Error
 
-from workers.renderer.browser import Chromium, open_context
+from workers.renderer.browser import RECORD_TIMEOUT_S, Chromium, open_rooms
 from workers.renderer.cards import Deck
 from workers.renderer.closing import Closer
 from workers.renderer.commands import execute
@@ -30,6 +30,7 @@ from workers.renderer.protocol import (
     parse_command,
     parse_status,
 )
+from workers.renderer.recording import Record, Recorder
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,13 @@ class Options:
     # At most this long for any command; None leaves it at the action's leash.
     command_deadline_s: float | None = None
     ready_file: Path | None = None
+    record: Record = Record.NONE
+    record_folder: Path | None = None
+
+    @property
+    def stop_timeout_s(self) -> float:
+        """How long ending may take: recordings under way are written first."""
+        return STOP_TIMEOUT_S + (RECORD_TIMEOUT_S if self.record is not Record.NONE else 0)
 
 
 class Renderer:
@@ -153,7 +161,7 @@ async def serve(options: Options) -> None:
     either: set[asyncio.Future[Any]] = {work, end}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     work.cancel()
-    if (await asyncio.wait({work}, timeout=STOP_TIMEOUT_S))[1]:
+    if (await asyncio.wait({work}, timeout=options.stop_timeout_s))[1]:
         # Only the death of this process, whose pipe keeps it alive, ends a browser that closes so slowly.
         os._exit(1 if end.done() and end.result() else 0)
     if not end.done():
@@ -182,8 +190,9 @@ async def _show(options: Options, fail: Callable[[str], None]) -> None:
         options.ready_file.unlink(missing_ok=True)
     async with contextlib.aclosing(Layouts(options.backend)) as layouts:
         await check_door(layouts)
-        async with open_context(options.chromium, on_gone=fail) as context:
-            deck = Deck(context, on_crash=lambda card: fail(f"the page process of {card} is gone"))
+        recorder = Recorder(kind=options.record, folder=options.record_folder)
+        async with open_rooms(options.chromium, recorder, on_gone=fail) as rooms:
+            deck = Deck(rooms, on_crash=lambda card: fail(f"the page process of {card} is gone"))
             await Renderer(options, deck, layouts).run()
 
 

@@ -7,15 +7,20 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, CDPSession, Error, Playwright, ViewportSize, async_playwright
 
 from workers.renderer.errors import RendererError, tell_in_a_line
+from workers.renderer.recording import Record, Recorder
+from workers.renderer.rooms import Rooms
 
 VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 LAUNCH_TIMEOUT_MS = 30_000
 # A stopped browser never closes; stopping us must fit into two seconds all the same.
 CLOSE_TIMEOUT_S = 1.0
+# Recordings of sessions that are still going on get this long at the end.
+RECORD_TIMEOUT_S = 3.0
 PULSE_EVERY_S = 1.0
 PULSE_TIMEOUT_S = 15.0
 
@@ -29,6 +34,8 @@ class Chromium:
     # Chromium's --host-resolver-rules: under them every name is answered here, so a proxy must not be asked.
     host_map: str = ""
     ignore_certificate_errors: bool = False
+    # A persistent profile; None gives each session a fresh one.
+    profile_folder: Path | None = None
 
     def arguments(self) -> list[str]:
         """Its command line, beyond what Playwright gives."""
@@ -41,10 +48,11 @@ class Chromium:
 
 
 @contextlib.asynccontextmanager
-async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) -> AsyncIterator[BrowserContext]:
-    """Start Chromium with one fresh profile; `on_gone` hears why when it disconnects.
+async def open_rooms(chromium: Chromium, recorder: Recorder, *, on_gone: Callable[[str], None]) -> AsyncIterator[Rooms]:
+    """Start Chromium; `on_gone` hears why when it disconnects.
 
-    At the end the browser is closed, and killed when it does not close in time.
+    Its rooms are fresh contexts, or with a profile folder the one context of that profile. At the end the browser
+    is closed, and killed when it does not close in time.
 
     Raises:
         RendererError: it did not start.
@@ -52,24 +60,46 @@ async def open_context(chromium: Chromium, *, on_gone: Callable[[str], None]) ->
     if not chromium.path.is_file():
         raise RendererError(f"no Chromium at {chromium.path}", hint="give --chromium the path of its executable")
     async with async_playwright() as playwright:
-        browser = await _launch(playwright, chromium)
+        browser, profile = await _launch(playwright, chromium, recorder)
         browser.on("disconnected", lambda _: on_gone("Chromium is gone"))
         session = await browser.new_browser_cdp_session()
         group = await _find_group(session)
         pulse = asyncio.create_task(_watch_pulse(session, on_gone))
+
+        async def open_context(is_filmed: bool) -> BrowserContext:  # noqa: FBT001 - one question, one answer
+            folder = recorder.video_folder if is_filmed else None
+            return profile or await browser.new_context(**_describe_context(chromium, folder))
+
+        rooms = Rooms(open_context, recorder, is_shared=profile is not None)
         try:
-            yield await browser.new_context(
-                viewport=VIEWPORT,
-                accept_downloads=False,
-                ignore_https_errors=chromium.ignore_certificate_errors,
-            )
+            yield rooms
         finally:
             pulse.cancel()
+            await _finish(rooms, recorder)
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await browser.close()
+                    await (profile or browser).close()
             except (Error, TimeoutError):
                 _kill(group)
+
+
+async def _finish(rooms: Rooms, recorder: Recorder) -> None:
+    if recorder.kind is Record.NONE:
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(RECORD_TIMEOUT_S):
+            await rooms.finish()
+
+
+def _describe_context(chromium: Chromium, video_folder: Path | None) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "viewport": VIEWPORT,
+        "accept_downloads": False,
+        "ignore_https_errors": chromium.ignore_certificate_errors,
+    }
+    if video_folder is not None:
+        described |= {"record_video_dir": video_folder, "record_video_size": VIEWPORT}
+    return described
 
 
 async def _watch_pulse(session: CDPSession, on_gone: Callable[[str], None]) -> None:
@@ -102,20 +132,30 @@ def _kill(group: int | None) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
-async def _launch(playwright: Playwright, chromium: Chromium) -> Browser:
+async def _launch(
+    playwright: Playwright, chromium: Chromium, recorder: Recorder
+) -> tuple[Browser, BrowserContext | None]:
+    """The browser, and the context of its persistent profile if it has one."""
+    options: dict[str, Any] = {
+        "executable_path": chromium.path,
+        "args": chromium.arguments(),
+        # Playwright's default is no sandbox, whatever the arguments say; these pages are nobody's friends.
+        "chromium_sandbox": "--no-sandbox" not in chromium.args,
+        "timeout": LAUNCH_TIMEOUT_MS,
+        "handle_sigint": False,
+        "handle_sigterm": False,
+        "handle_sighup": False,
+    }
     try:
-        return await playwright.chromium.launch(
-            executable_path=chromium.path,
-            args=chromium.arguments(),
-            # Playwright's default is no sandbox, whatever the arguments say; these pages are nobody's friends.
-            chromium_sandbox="--no-sandbox" not in chromium.args,
-            timeout=LAUNCH_TIMEOUT_MS,
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-        )
+        if chromium.profile_folder is None:
+            return await playwright.chromium.launch(**options), None
+        context = _describe_context(chromium, recorder.video_folder)
+        profile = await playwright.chromium.launch_persistent_context(chromium.profile_folder, **options, **context)
     except Error as error:
         raise RendererError(
             f"Chromium did not start: {tell_in_a_line(error.message)}",
             hint=f"see what {chromium.path} --headless --dump-dom about:blank says",
         ) from error
+    if profile.browser is None:
+        raise RendererError("Playwright gives no browser with a persistent profile", hint="update Playwright")
+    return profile.browser, profile

@@ -1,4 +1,4 @@
-"""The browser cards: one page each, all in one browser context, mounted and closed as the dashboard says."""
+"""The browser cards: one page each, in the room of their session, mounted and closed as the dashboard says."""
 
 import asyncio
 import contextlib
@@ -8,13 +8,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from playwright.async_api import BrowserContext, Error, Page
+from playwright.async_api import Error, Page
 
 from workers.renderer.errors import CardMissing
 from workers.renderer.frames import Frames
 from workers.renderer.listing import Listing
 from workers.renderer.perception import View
 from workers.renderer.protocol import CardSpec
+from workers.renderer.rooms import Room, Rooms
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -22,7 +23,6 @@ T = TypeVar("T")
 # How long a command waits for a card that is not there yet, and for the card's first page.
 UNKNOWN_CARD_WAIT_S = 2.0
 FIRST_LOAD_WAIT_S = 2.0
-CLOSE_TIMEOUT_S = 5.0
 CLOSED_KEPT = 500
 
 
@@ -44,6 +44,8 @@ class Card:
     """One card of the dashboard, from the moment its mounting begins."""
 
     spec: CardSpec
+    # Fixed when it is mounted: who owns the card may change, where its page lives can't.
+    room: Room
     opening: asyncio.Task[Tab]
     loading: asyncio.Task[None] | None = None
     is_closed: bool = False
@@ -65,8 +67,8 @@ class Card:
 class Deck:
     """All mounted cards."""
 
-    def __init__(self, context: BrowserContext, *, on_crash: Callable[[str], None]) -> None:
-        self._context = context
+    def __init__(self, rooms: Rooms, *, on_crash: Callable[[str], None]) -> None:
+        self._rooms = rooms
         self._on_crash = on_crash
         self._cards: dict[str, Card] = {}
         self._arrival = asyncio.Event()
@@ -83,7 +85,8 @@ class Deck:
         if card := self._cards.get(spec.browser_id):
             self.update(spec)
             return card
-        card = Card(spec=spec, opening=self._spawn(self._open(spec)))
+        room = self._rooms.enter(spec.spawned_by)
+        card = Card(spec=spec, room=room, opening=self._spawn(self._open(spec, room)))
         card.loading = self._spawn(self._load(card))
         self._cards[spec.browser_id] = card
         self._closed.pop(spec.browser_id, None)
@@ -110,7 +113,7 @@ class Deck:
         self._closed[browser_id] = None
         while len(self._closed) > CLOSED_KEPT:
             self._closed.popitem(last=False)
-        self._spawn(self._close(card))
+        self._rooms.leave(card.room, self._pages_of(card))
 
     async def find(self, browser_id: str, tab_id: str = "") -> Card:
         """The card a command names; one never seen is waited for, 2 s at most.
@@ -127,10 +130,10 @@ class Deck:
             raise CardMissing(browser_id, tab_id)
         return card
 
-    async def _open(self, spec: CardSpec) -> Tab:
-        page = await self._context.new_page()
+    async def _open(self, spec: CardSpec, room: Room) -> Tab:
+        page = await room.open_page()
         page.on("crash", lambda _: self._on_crash(spec.browser_id))
-        session = await self._context.new_cdp_session(page)
+        session = await page.context.new_cdp_session(page)
         tab = Tab(page=page, frames=Frames(page=page, session=session))
         page.on("popup", lambda popup: tab.popups.append(popup))  # noqa: PLW0108 - Playwright takes no built-in method
         return tab
@@ -145,13 +148,10 @@ class Deck:
             if not card.is_closed:
                 log.warning("%s: %s", card.spec.browser_id, error.message.splitlines()[0])
 
-    async def _close(self, card: Card) -> None:
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                tab = await asyncio.shield(card.opening)
-                await asyncio.gather(*(page.close() for page in (*tab.popups, tab.page)))
-        except (Error, TimeoutError) as error:
-            log.warning("%s: its page was not closed: %s", card.spec.browser_id, error or "no answer")
+    @staticmethod
+    async def _pages_of(card: Card) -> list[Page]:
+        tab = await asyncio.shield(card.opening)
+        return [*tab.popups, tab.page]
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)

@@ -253,13 +253,23 @@ def chromium() -> Chromium:
 
 
 class Pages(SimpleHTTPRequestHandler):
-    """The pages beside this file; ``/slow`` never answers."""
+    """The pages beside this file; ``/slow`` never answers, ``/once`` has another answer for each who asks."""
 
     def do_GET(self) -> None:
         if self.path == "/slow":
             time.sleep(30)
             return
+        if self.path == "/once":
+            self._answer_for_an_hour(uuid.uuid4().hex.encode())
+            return
         super().do_GET()
+
+    def _answer_for_an_hour(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Cache-Control", "max-age=3600")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
         """Say nothing."""

@@ -216,7 +216,7 @@ def test_a_server_that_never_answers_is_left_by_the_next_navigation(backend: Any
     assert "probe text" in backend.do(card, "get_text")["text"]
 
 
-def test_cards_share_one_profile(backend: Any, open_card: Open) -> None:
+def test_cards_of_nobody_share_one_profile(backend: Any, open_card: Open) -> None:
     first, second = open_card("nothing.html"), open_card("rich.html")
     backend.do(first, "evaluate", expression="document.cookie = 'who=me'; localStorage.setItem('k', 'v')")
     read = "document.cookie + localStorage.getItem('k')"
