@@ -29,8 +29,14 @@ READ = """(async () => ({
   databases: (await indexedDB.databases()).map((one) => one.name),
   workers: (await navigator.serviceWorker.getRegistrations()).length,
 }))()"""
-NOTHING = {"cookie": "", "storage": None, "caches": [], "databases": [], "workers": 0}
-ALL = {"cookie": "mark=here", "storage": "here", "caches": ["mark"], "databases": ["mark"], "workers": 1}
+NOTHING: dict[str, object] = {"cookie": "", "storage": None, "caches": [], "databases": [], "workers": 0}
+ALL: dict[str, object] = {
+    "cookie": "mark=here",
+    "storage": "here",
+    "caches": ["mark"],
+    "databases": ["mark"],
+    "workers": 1,
+}
 
 
 def read(backend: Any, card: str) -> Any:
