@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Bv3Error
 
 # Set by `./bv3`, as it was typed, for the command that it becomes and for all that this one starts.
 LAUNCHED_AS = "BV3_LAUNCHED_AS"
+# What a terminal acts on (an escape sequence needs a C0 or C1 control) and what turns text around.
+# Line feed and tab are neither.
+_ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _OWN_COMMAND = re.compile(r"(?<![\w/.-])bv3-(schedule|box|grade|farm)(?![\w-])")
 
 
@@ -95,8 +99,27 @@ def _name_commands(error: click.exceptions.NoSuchCommand) -> str:
     return f"{guess}commands: {', '.join(sorted(known))}"
 
 
+def inert(text: str, *, encoding: str | None = None) -> str:
+    """The text with everything that a terminal would act on, or could not show, written as its escape.
+
+    For whatever a page may have written: also where the output goes to a file, which ends at a terminal some day.
+    """
+    plain = _ACTED_ON.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
+    wanted = encoding or "utf-8"
+    return plain.encode(wanted, "backslashreplace").decode(wanted)
+
+
+def print_inert(text: str, *, err: bool = False) -> None:
+    """The text is on stdout, or on stderr, as `inert` makes it."""
+    stream = sys.stderr if err else sys.stdout
+    click.echo(inert(text, encoding=stream.encoding), err=err)
+
+
 def print_error(message: str, *, hint: str | None = None) -> None:
-    """Cause and hint are on stderr, the commands in the hint as this user can type them."""
-    click.echo(f"error: {message}", err=True)
+    """Cause and hint are on stderr, the commands in the hint as this user can type them.
+
+    A cause may quote a page or the product.
+    """
+    print_inert(f"error: {message}", err=True)
     if hint:
         click.echo(f"hint: {as_typed(hint)}", err=True)

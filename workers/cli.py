@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from broker.terminal import run_command, verbose_option
+from workers import page_commands
 
 _box = click.option(
     "--box",
@@ -68,6 +69,10 @@ def preflight(box_file: Path) -> None:
     facts = read_facts(facts_path(loaded))
     ready = make_preflight(loaded, facts).check(facts.mode)
     click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")
+
+
+for _command in page_commands.COMMANDS:
+    box.add_command(_command)
 
 
 def run(arguments: Sequence[str]) -> int:

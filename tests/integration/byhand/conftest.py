@@ -1,0 +1,145 @@
+"""A booted reference stack without a farm, a small site of hostile pages beside it, and bv3-box as a person types it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from broker.settings import load_settings, read_manifest
+from broker.types import Mode
+from workers.boxfile import load_box
+from workers.client.product import ProductAddress, ProductClient
+from workers.lock import bind_host_lock
+from workers.processes import ProcessBook, Recorded, kill_survivors
+from workers.stack.driver import make_driver
+from workers.stack.facts import StackFacts
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootedBox:
+    """One box whose stack is up, and nobody works its queue."""
+
+    file: Path
+    folder: Path
+    facts: StackFacts
+
+    def run(self, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[bytes]:
+        command, *rest = words
+        return subprocess.run(
+            [sys.executable, "-m", "workers.cli", command, "--box", str(self.file), *rest],
+            capture_output=True,
+            cwd=ROOT,
+            check=False,
+            timeout=timeout_s,
+        )
+
+    @contextmanager
+    def product(self) -> Iterator[ProductClient]:
+        facts = self.facts
+        address = ProductAddress(url=facts.backend_url, token=facts.read_token(), dashboard_id=facts.dashboard_id)
+        with ProductClient(address) as client:
+            yield client
+
+    def find_part(self, name: str) -> Recorded:
+        last = ProcessBook(folder=self.folder).last(name)
+        assert last is not None
+        return last
+
+
+def write_box_file(folder: Path, free_port: Callable[[], int]) -> Path:
+    ports = "\n".join(f"{part} = {free_port()}" for part in ("backend", "router", "https", "http"))
+    file = folder / "box.toml"
+    file.write_text(
+        f'name = "hand"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\nlane = "stub"\n'
+        f'folder = "{folder}"\n\n[ports]\n{ports}\n'
+    )
+    return file
+
+
+@contextmanager
+def boot(folder: Path, free_port: Callable[[], int], mode: Mode) -> Iterator[BootedBox]:
+    file = write_box_file(folder, free_port)
+    box = load_box(file)
+    book = ProcessBook(folder=folder)
+    with ExitStack() as ending:
+        lock = bind_host_lock(box.lock_name)
+        ending.callback(lock.release)
+        ending.callback(kill_survivors, book)
+        driver = make_driver(box, read_manifest(load_settings()), book, mode=mode, lock_fd=lock.fd)
+        ending.callback(driver.stop)
+        yield BootedBox(file=file, folder=folder, facts=driver.boot(give_up=lambda: False))
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[BootedBox]:
+    """A dry stack for all tests of a module."""
+    with boot(tmp_path_factory.mktemp("box"), free_port, Mode.DRY) as booted:
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def live_box(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[BootedBox]:
+    """A live stack for all tests of a module."""
+    with boot(tmp_path_factory.mktemp("live"), free_port, Mode.LIVE) as booted:
+        yield booted
+
+
+class Pages(ThreadingHTTPServer):
+    """Serves what a test puts into `bodies`, by path; a path that is in `moved` leads elsewhere."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.bodies: dict[str, bytes] = {}
+        self.moved: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def put(self, path: str, body: str) -> str:
+        self.bodies[path] = f"<!doctype html><meta charset=utf-8><title>T</title><body>{body}</body>".encode()
+        return self.url + path
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Pages
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path in self.server.moved:
+            self.send_response(302)
+            self.send_header("Location", self.server.moved[path])
+            self.end_headers()
+            return
+        body = self.server.bodies.get(path)
+        self.send_response(200 if body is not None else 404)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(body or b"nothing here")
+
+    def log_message(self, *_: object) -> None:
+        """Not a word."""
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Pages]:
+    with Pages() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
