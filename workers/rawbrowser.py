@@ -245,7 +245,7 @@ class _Watch:
         self.said = message
 
     def believes(self, page: PageView, now_s: float) -> bool:
-        """Whether this is the page that was asked for, and stands still. Raises CouldNotLookError when it will never be."""
+        """Whether this is the page that was asked for, standing still. Raises CouldNotLookError when it can't be."""
         last, self._last = self._last, page
         if last is None or last.href != page.href or last.born != page.born:
             self._since_s = now_s

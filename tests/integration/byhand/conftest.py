@@ -1,4 +1,4 @@
-"""A booted reference stack without a farm, a small site of hostile pages beside it, and bv3-box as a person types it."""
+"""A booted reference stack without a farm, a small site of any pages beside it, and bv3-box as a person types it."""
 
 from __future__ import annotations
 
