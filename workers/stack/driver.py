@@ -12,6 +12,10 @@ from workers.boxfile import BoxFile
 from workers.processes import ProcessBook
 from workers.stack.facts import StackFacts
 
+# bv3's own cards on the dashboard: one that probes ask, one that a person looks at pages with.
+AUDIT_CARD = "browser-audit000"
+RAW_CARD = "browser-raw00000"
+
 
 class StackDriver(Protocol):
     """Boots, watches and stops one kind of stack. Blocking; every step has its deadline."""
@@ -45,8 +49,27 @@ def facts_path(box: BoxFile) -> Path:
     return folder_of(box) / "facts.json"
 
 
-def make_driver(box: BoxFile, manifest: Manifest, book: ProcessBook, *, mode: Mode, lock_fd: int) -> StackDriver:
-    """The driver for the box's kind of stack."""
-    from workers.stack.reference import ReferenceDriver  # noqa: PLC0415  # one driver's imports, not all
+def profile_of(box: BoxFile) -> Path:
+    """The browser profile that is kept, of a box whose profile policy is `persistent`."""
+    return box.folder / "profile"
 
-    return ReferenceDriver(box, manifest, book, mode=mode, lock_fd=lock_fd)
+
+def recordings_of(box: BoxFile) -> Path:
+    """Where the renderer puts traces and videos, named by session."""
+    return folder_of(box) / "recordings"
+
+
+def make_driver(
+    box: BoxFile,
+    manifest: Manifest,
+    book: ProcessBook,
+    *,
+    mode: Mode,
+    lock_fd: int,
+    announce: Callable[[str], None] = lambda _part: None,
+) -> StackDriver:
+    """The driver for the box's kind of stack. `announce` hears of each part that has come up while it boots."""
+    # one driver's imports, not all
+    from workers.stack.reference import ReferenceDriver  # noqa: PLC0415
+
+    return ReferenceDriver(box, manifest, book, mode=mode, lock_fd=lock_fd, announce=announce)

@@ -88,7 +88,7 @@ def test_a_part_that_does_not_come_up_at_all_is_killed(
 ) -> None:
     ProcessBook(folder=tmp_path).record("renderer", part.pid)
     assert driver.heal("renderer") is None
-    monkeypatch.setattr("workers.stack.reference.BOOT_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(driver, "boot_timeout_s", 0.0)
     assert driver.heal("renderer") == "renderer"
     assert part.wait(10) == -9
 
@@ -104,7 +104,7 @@ def test_a_part_that_was_killed_is_not_killed_again_until_it_had_its_time(
         book.record("router", second.pid)
         assert driver.heal("router") is None, "it holds its port, and has just been started"
         assert second.poll() is None
-        monkeypatch.setattr("workers.stack.reference.BOOT_TIMEOUT_S", 0.0)
+        monkeypatch.setattr(driver, "boot_timeout_s", 0.0)
         assert driver.heal("router") == "router"
         assert second.wait(10) == -9
 
@@ -151,7 +151,7 @@ def test_a_stack_whose_renderer_answers_loses_its_backend_for_what_would_not_go(
     """The backend of this box never held its port, so it has its time first."""
     (tmp_path / "stack" / "renderer.ready").touch()
     ProcessBook(folder=tmp_path).record("backend", part.pid)
-    monkeypatch.setattr("workers.stack.reference.BOOT_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(driver, "boot_timeout_s", 0.0)
     assert driver.heal("clean_start") is None, "before a boot nothing is known of a renderer, and there is none"
     monkeypatch.setattr(driver, "_facts", object())
     monkeypatch.setattr(driver, "_audit_card_answers", lambda _facts: True)
