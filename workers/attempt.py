@@ -21,7 +21,7 @@ from workers.evidence import EvidenceStore
 from workers.journal import Journal
 from workers.logslice import FileMark, cut_slice, mark_end
 from workers.metrics import find_truth, join_metrics, read_rows
-from workers.preflight import Preflight, Refusal, probe_renderer
+from workers.preflight import Preflight, probe_renderer
 from workers.processes import ProcessBook, Recorded
 from workers.record import RECEIPT_CHARS, REPLY_CHARS, Notes
 from workers.stack.facts import StackFacts
@@ -155,7 +155,8 @@ def capture(bench: Bench, notes: Notes, trail: Trail) -> None:
             notes.fail(Phase.CAPTURE, "harness", f"the log was replaced, or too long: {len(data)} bytes are kept")
     except OSError as error:
         notes.fail(Phase.CAPTURE, "harness", f"the backend's log can't be read: {error}")
-    notes.events += list_events(bench, trail)
+    notes.events += list_restarts(bench, trail)
+    note_intrusions(bench, notes)
     children = [child.session_id for child in notes.children]
     notes.metrics = join_metrics(read_rows(trail.metrics), children)
     if trail.truth and trail.session_id and (truth := find_truth(read_rows(trail.truth), trail.session_id)):
@@ -187,15 +188,21 @@ def keep_evidence(bench: Bench, notes: Notes, name: str, data: bytes, media_type
     notes.evidence.append(EvidenceRef(name=name, sha256=sha256, size=len(data), media_type=media_type))
 
 
-def list_events(bench: Bench, trail: Trail) -> list[BoxEvent]:
-    """What happened on the box while the run was on: parts that were started again, others on its ports."""
-    events = [describe_restart(item) for item in bench.book.read()[trail.processes :]]
-    try:
-        bench.preflight.check_alone()
-    except Refusal as refusal:
-        at = datetime.now(UTC).isoformat()
-        events.append(BoxEvent(kind="contended", at=at, facts={"reason": refusal.message}))
-    return events
+def list_restarts(bench: Bench, trail: Trail) -> list[BoxEvent]:
+    """The parts that were started again while the run was on."""
+    return [describe_restart(item) for item in bench.book.read()[trail.processes :]]
+
+
+def note_intrusions(bench: Bench, notes: Notes) -> None:
+    """What others did to the box is noted: such a run is never graded against the product."""
+    at = datetime.now(UTC).isoformat()
+    for condition in bench.preflight.list_intrusions():
+        if condition.reason == "router":
+            notes.fail(Phase.AUDIT, "router", condition.said)
+        else:
+            notes.events.append(
+                BoxEvent(kind="contended", at=at, facts={"reason": f"{condition.reason}: {condition.said}"})
+            )
 
 
 def describe_restart(process: Recorded) -> BoxEvent:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -14,17 +13,19 @@ import psutil
 
 from broker.errors import Bv3Error
 from broker.types import Mode, Probe
-from workers.cleaning import clean_up, find_leftovers
+from workers import conditions, machine
+from workers.boxfile import Limits
+from workers.cleaning import NotCleanError, clean_up, find_leftovers
 from workers.client.errors import ProductError
 from workers.client.product import ProductClient
+from workers.clock import read_offset
+from workers.conditions import Answer, BackendView, BackendWanted, Condition, ProgramWords
+from workers.machine import Listener
 from workers.processes import ProcessBook
 from workers.stack.facts import StackFacts
 
 PROBE_TIMEOUT_S = 2.0
 ROUTER_TIMEOUT_S = 1.0
-# A record, its evidence and the log of one run must fit.
-NEEDED_BYTES = 64 * 1024 * 1024
-_LISTEN = "0A"
 
 
 class Refusal(Bv3Error):  # noqa: N818  # it is an answer
@@ -43,6 +44,18 @@ class Readiness:
     probe: Probe
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What one pass over the conditions has read, for those that come later."""
+
+    wanted: Mode
+    # nothing of an earlier run is removed: only looked at
+    only_look: bool = False
+    listeners: tuple[Listener, ...] | None = None
+    backend: BackendView | None = None
+    probe: Probe | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
     """The checks of one box. `check` takes some tens of milliseconds."""
@@ -51,71 +64,195 @@ class Preflight:
     product: ProductClient
     book: ProcessBook
     router: httpx.Client
+    limits: Limits = field(default_factory=Limits)
+    # whether boxes share the network namespace, each with a block of ports
+    shares_namespace: bool = False
+    has_farm: bool = True
+    read_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def check(self, wanted: Mode) -> Readiness:
         """All is well. Raises Refusal with the first reason why not."""
-        self._check_space()
-        mode = self._check_backend()
-        if mode is not wanted:
-            raise Refusal("mode", f"the backend runs {mode}, the order wants {wanted}")
-        self.check_alone()
-        self._check_router()
+        seen = _Seen(wanted=wanted)
+        for look in self._looks():
+            for condition in look(seen):
+                if condition.answer is Answer.REFUSED:
+                    raise Refusal(condition.reason, condition.said)
+        if seen.backend is None or seen.probe is None:
+            raise Refusal("backend", "the backend could not be looked at")
+        return Readiness(mode=seen.backend.mode, probe=seen.probe)
+
+    def list_conditions(self, wanted: Mode) -> tuple[Condition, ...]:
+        """Every condition, also after one that refuses. Nothing is removed or changed."""
+        seen = _Seen(wanted=wanted, only_look=True)
+        return tuple(condition for look in self._looks() for condition in look(seen))
+
+    def list_intrusions(self) -> tuple[Condition, ...]:
+        """What refuses of that which may happen to a box while a run is on: another stack comes, the router goes."""
+        seen = _Seen(wanted=self.facts.mode)
+        looks = (self._look_at_others, self._look_at_foreign, self._look_at_router)
+        return tuple(item for look in looks for item in look(seen) if item.answer is Answer.REFUSED)
+
+    def _looks(self) -> tuple[Callable[[_Seen], Iterator[Condition]], ...]:
+        """In the order of REASONS: what is cheap and local first, what asks the product last."""
+        return (
+            self._look_at_machine,
+            self._look_at_clock,
+            self._look_at_backend,
+            self._look_at_others,
+            self._look_at_foreign,
+            self._look_at_router,
+            self._look_at_leftovers,
+            self._look_at_activity,
+            self._look_at_renderer,
+        )
+
+    def _list_listeners(self, seen: _Seen, *ports: int) -> tuple[Listener, ...]:
+        """Who listens on these ports. The kernel's tables are read once a pass, since they may be long."""
+        if seen.listeners is None:
+            every = {self.facts.backend_port, self._router_port, *self.facts.foreign_ports}
+            seen.listeners = machine.list_listeners(every)
+        return tuple(item for item in seen.listeners if item.port in ports)
+
+    @property
+    def _router_port(self) -> int:
+        return httpx.URL(self.facts.router_url).port or 80
+
+    def _look_at_machine(self, _: _Seen) -> Iterator[Condition]:
+        folder, limits, shm = self.book.folder, self.limits, Path("/dev/shm")  # noqa: S108  # Chromium's, not ours
+        free_mb = machine.count_free_mb(folder)
+        yield conditions.judge_least("space", free_mb, limits.free_mb, f"MB are free in {folder}")
+        free_inodes = machine.count_free_inodes(folder)
+        yield conditions.judge_least("inodes", free_inodes, limits.free_inodes, f"files can be made in {folder}")
+        shm_mb = machine.count_free_mb(shm) if limits.shm_mb is not None and shm.is_dir() else None
+        yield conditions.judge_least("shm", shm_mb, limits.shm_mb, f"MB are free in {shm}")
+        memory_mb = machine.count_available_mb() if limits.memory_mb is not None else None
+        yield conditions.judge_least("memory", memory_mb, limits.memory_mb, "MB of memory are available")
+        zombies = machine.count_zombies() if limits.zombies is not None else 0
+        yield conditions.judge_most("zombies", zombies, limits.zombies, "ended processes wait to be reaped")
+        load = machine.read_load_per_core()
+        yield conditions.judge_most("load", load, limits.load_per_core, "is the load average per core")
+
+    def _look_at_clock(self, _: _Seen) -> Iterator[Condition]:
+        offset, now = read_offset(self.book.folder), self.read_clock()
+        yield conditions.judge_clock(offset, self.limits.clock_offset_s, now=now, has_farm=self.has_farm)
+
+    def _look_at_backend(self, seen: _Seen) -> Iterator[Condition]:
+        """The recorded process lives, listens, is what was booted, runs in the wanted mode, writes the log."""
+        ours = self.book.last("backend")
+        port = self.facts.backend_port
+        if ours is None or not ours.is_alive():
+            yield conditions.refuse("backend", "the backend that this box started does not run")
+            return
         try:
-            self._check_product()
+            seen.backend = machine.view_backend(ours.pid)
+        except (psutil.Error, OSError) as error:
+            yield conditions.refuse("backend", f"the backend can't be looked at: {error}")
+            return
+        listeners = self._list_listeners(seen, port)
+        if len(machine.choose_foreign(listeners, ours.pid)) == len(listeners):
+            yield conditions.refuse("backend", f"our backend, pid {ours.pid}, does not listen on port {port}")
+        else:
+            yield conditions.hold("backend", f"pid {ours.pid} listens on port {port}")
+        yield self._judge_build(seen.backend)
+        yield conditions.judge_mode(seen.backend.mode, seen.wanted)
+        yield conditions.judge_log(machine.look_for_log(ours.pid, self.facts.log_file), self.facts.log_file)
+
+    def _judge_build(self, backend: BackendView) -> Condition:
+        facts = self.facts
+        wanted = BackendWanted(
+            executable=facts.backend_executable, folder=facts.backend_folder, words=facts.backend_words
+        )
+        found = conditions.judge_build(backend, wanted)
+        if facts.checkout is None or found.answer is Answer.REFUSED:
+            return found
+        return conditions.judge_revision(machine.read_head(Path(facts.checkout)), facts.revision)
+
+    def _look_at_others(self, seen: _Seen) -> Iterator[Condition]:
+        """Nobody else serves where this box's product does."""
+        facts, recorded = self.facts, self.book.last("backend")
+        ours = recorded.pid if recorded is not None else None
+        words = ProgramWords(executable=facts.backend_executable, words=facts.backend_words)
+        others = conditions.choose_others(
+            machine.find_programs(words),
+            ours=ours,
+            folder=str(self.book.folder),
+            is_alone_in_namespace=not self.shares_namespace,
+        )
+        intruders = machine.choose_foreign(self._list_listeners(seen, facts.backend_port), ours)
+        yield conditions.judge_alone(
+            [machine.describe_process(item.pid) for item in others],
+            machine.describe_holders(intruders) if intruders else "",
+            port=facts.backend_port,
+        )
+
+    def _look_at_foreign(self, seen: _Seen) -> Iterator[Condition]:
+        ports = frozenset(self.facts.foreign_ports)
+        listeners = self._list_listeners(seen, *ports)
+        holders = {
+            port: machine.describe_holders([item for item in listeners if item.port == port])
+            for port in {item.port for item in listeners}
+        }
+        yield conditions.judge_foreign(holders, ports)
+
+    def _look_at_router(self, seen: _Seen) -> Iterator[Condition]:
+        """It answers, and, unless it was there before us, it is the process that we started."""
+        facts, recorded = self.facts, self.book.last("router")
+        port = self._router_port
+        if not facts.router_adopted and recorded is not None:
+            intruders = machine.choose_foreign(self._list_listeners(seen, port), recorded.pid)
+            if intruders:
+                who = machine.describe_holders(intruders)
+                yield conditions.refuse("router", f"port {port} is listened on by {who}, not by our router alone")
+                return
+        try:
+            answer = self.router.get(f"{facts.router_url}/v1/models", timeout=ROUTER_TIMEOUT_S)
+        except httpx.HTTPError as error:
+            yield conditions.refuse("router", f"the router on port {port} does not answer: {type(error).__name__}")
+            return
+        if not answer.is_success:
+            yield conditions.refuse("router", f"the router on port {port} answers {answer.status_code}")
+            return
+        whose = "adopted" if facts.router_adopted else f"pid {recorded.pid}" if recorded else "not recorded"
+        yield conditions.hold("router", f"the router on port {port} answers ({whose})")
+
+    def _look_at_leftovers(self, seen: _Seen) -> Iterator[Condition]:
+        """What an earlier run left is removed first."""
+        try:
+            leftovers = find_leftovers(self.product, self.facts.audit_card)
+            if seen.only_look and leftovers.is_any:
+                yield conditions.hold("clean_start", f"to be removed before a run: {leftovers}")
+                return
+            if leftovers.is_any:
+                clean_up(self.product, leftovers)
+                leftovers = find_leftovers(self.product, self.facts.audit_card)
+        except NotCleanError as error:
+            yield conditions.refuse("clean_start", error.message)
         except ProductError as error:
-            raise Refusal("backend", error.message) from error
+            yield conditions.refuse("backend", error.message)
+        else:
+            if leftovers.is_any:
+                yield conditions.refuse("clean_start", f"still there from an earlier run: {leftovers}")
+            else:
+                yield conditions.hold("clean_start", "no session, child or card of an earlier run is there")
+
+    def _look_at_activity(self, _: _Seen) -> Iterator[Condition]:
+        try:
+            active = self.product.count_active()
+        except ProductError as error:
+            yield conditions.refuse("backend", error.message)
+            return
+        if active:
+            yield conditions.refuse("busy", f"the product works on {active} sessions that are not ours")
+        else:
+            yield conditions.hold("busy", "the product is quiet")
+
+    def _look_at_renderer(self, seen: _Seen) -> Iterator[Condition]:
         probe = probe_renderer(self.product, self.facts.audit_card)
         if not probe.answered:
-            raise Refusal("renderer", f"the audit card does not answer: {probe.error}")
-        return Readiness(mode=mode, probe=probe)
-
-    def _check_space(self) -> None:
-        free = shutil.disk_usage(self.book.folder).free
-        if free < NEEDED_BYTES:
-            raise Refusal("space", f"{free // 2**20} MB are free in {self.book.folder}")
-
-    def _check_backend(self) -> Mode:
-        """One process listens on the backend's port, it is the one we started, and this is its mode."""
-        ours = self.book.last("backend")
-        if ours is None or not ours.is_alive():
-            raise Refusal("backend", "the backend does not run")
-        try:
-            process = psutil.Process(ours.pid)
-            if not _listens_on(process, self.facts.backend_port):
-                raise Refusal("backend", f"our backend does not listen on port {self.facts.backend_port}")
-            if process.exe() != self.facts.backend_executable:
-                raise Refusal("build", f"the backend runs {process.exe()}, not {self.facts.backend_executable}")
-            return read_mode(process)
-        except psutil.Error as error:
-            raise Refusal("backend", f"the backend can't be looked at: {error}") from error
-
-    def check_alone(self) -> None:
-        """Nobody else serves where this box's product does. Raises Refusal."""
-        listeners = count_listeners(self.facts.backend_port)
-        if listeners > 1:
-            raise Refusal("backend_count", f"{listeners} sockets listen on port {self.facts.backend_port}")
-        for port in self.facts.foreign_ports:
-            if count_listeners(port):
-                raise Refusal("foreign", f"somebody listens on the foreign port {port}")
-
-    def _check_router(self) -> None:
-        try:
-            answer = self.router.get(f"{self.facts.router_url}/v1/models", timeout=ROUTER_TIMEOUT_S)
-        except httpx.HTTPError as error:
-            raise Refusal("router", f"the router does not answer: {type(error).__name__}") from error
-        if not answer.is_success:
-            raise Refusal("router", f"the router answers {answer.status_code}")
-
-    def _check_product(self) -> None:
-        """Quiet and clean; what an earlier run left is removed first."""
-        leftovers = find_leftovers(self.product, self.facts.audit_card)
-        if leftovers.is_any:
-            clean_up(self.product, leftovers)
-            leftovers = find_leftovers(self.product, self.facts.audit_card)
-        if leftovers.is_any:
-            raise Refusal("clean_start", f"still there from an earlier run: {leftovers}")
-        if active := self.product.count_active():
-            raise Refusal("busy", f"the product works on {active} sessions that are not ours")
+            yield conditions.refuse("renderer", f"the audit card does not answer: {probe.error}")
+            return
+        seen.probe = probe
+        yield conditions.hold("renderer", f"the audit card answered in {probe.duration_ms} ms")
 
 
 def probe_renderer(product: ProductClient, card: str, *, timeout_s: float = PROBE_TIMEOUT_S) -> Probe:
@@ -129,42 +266,3 @@ def probe_renderer(product: ProductClient, card: str, *, timeout_s: float = PROB
     except ProductError as failure:
         error = failure.message
     return Probe(answered=not error, duration_ms=round((time.monotonic() - begun_s) * 1000), error=error)
-
-
-def read_mode(process: psutil.Process) -> Mode:
-    """The mode in the running process's environment; a missing variable counts as live."""
-    return Mode.DRY if process.environ().get("OSW_SENDSCRIPT_DRYRUN") == "1" else Mode.LIVE
-
-
-def count_listeners(port: int) -> int:
-    """How many sockets listen on this TCP port, in this network namespace, whoever owns them."""
-    if sys.platform == "linux":
-        return sum(_count_lines(Path(f"/proc/self/net/{table}"), port) for table in ("tcp", "tcp6"))
-    with contextlib.suppress(psutil.AccessDenied):
-        return sum(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in psutil.net_connections("tcp"))
-    # An ordinary user of macOS sees no other user's sockets: connecting tells at least one from none.
-    return _count_by_connecting(port)
-
-
-def _count_lines(table: Path, port: int) -> int:
-    wanted = f":{port:04X}"
-    try:
-        lines = table.read_text("ascii").splitlines()[1:]
-    except FileNotFoundError:
-        return 0
-    return sum(fields[3] == _LISTEN and fields[1].endswith(wanted) for line in lines if (fields := line.split()))
-
-
-def _count_by_connecting(port: int) -> int:
-    import socket  # noqa: PLC0415  # macOS only
-
-    with socket.socket() as line:
-        line.settimeout(0.5)
-        return int(line.connect_ex(("127.0.0.1", port)) == 0)
-
-
-def _listens_on(process: psutil.Process, port: int) -> bool:
-    return any(
-        connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-        for connection in process.net_connections("tcp")
-    )

@@ -54,6 +54,9 @@ def make_preflight(box: BoxFile, facts: StackFacts) -> Preflight:
         product=ProductClient(address),
         book=ProcessBook(folder=box.folder),
         router=httpx.Client(trust_env=False),
+        limits=box.limits,
+        shares_namespace=box.isolation == "ports",
+        has_farm=box.has_farm,
     )
 
 

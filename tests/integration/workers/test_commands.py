@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workers.preflight import count_listeners
+from workers.machine import list_listeners
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -67,4 +67,4 @@ def test_port_that_is_taken_is_named_and_nothing_is_left(farm: Any, wait_until: 
 
 
 def is_listened_on(port: int) -> bool:
-    return count_listeners(port) == 1
+    return len(list_listeners({port})) == 1

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from broker.types import Mode
-from workers.preflight import count_listeners, read_mode
+from workers.machine import list_listeners, read_mode
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def test_anything_else_counts_as_live(sleeper: psutil.Process) -> None:
 def test_listeners_of_both_families_are_counted_and_connections_are_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
-        assert count_listeners(port) == 1
+        assert len(list_listeners({port})) == 1
         with socket.create_connection(("127.0.0.1", port)):
-            assert count_listeners(port) == 1
+            assert len(list_listeners({port})) == 1
         with socket.socket(socket.AF_INET6) as second:
             second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             second.bind(("::1", port))
             second.listen()
-            assert count_listeners(port) == 2
-    assert count_listeners(port) == 0
+            assert len(list_listeners({port})) == 2
+    assert len(list_listeners({port})) == 0
