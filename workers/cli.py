@@ -58,17 +58,34 @@ def check(box_file: Path) -> None:
 
 @box.command()
 @_box
-def preflight(box_file: Path) -> None:
-    """Ask the running stack what is asked before every run. Exit 1 with the reason when it refuses."""
-    from workers.boxfile import open_box
+@click.option("--json", "as_json", is_flag=True, help="print it as JSON")
+def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
+    """Look at every condition under which a run may begin, and change nothing.
+
+    Ends with 0 when the box is fit, 1 when a condition refuses, 3 when no stack is booted.
+
+    \b
+    bv3-box preflight --box box.toml
+    bv3-box preflight --box box.toml --json | jq .refused
+    """
+    import time
+
+    from workers import preflight_report
+    from workers.boxfile import load_box
+    from workers.workplace import find_running, make_preflight
     from workers.stack.driver import facts_path
     from workers.stack.facts import read_facts
-    from workers.workplace import make_preflight
 
-    loaded = open_box(box_file)
+    loaded = load_box(box_file)
     facts = read_facts(facts_path(loaded))
-    ready = make_preflight(loaded, facts).check(facts.mode)
-    click.echo(f"{loaded.name}: fit, {ready.mode}, the renderer answered in {ready.probe.duration_ms} ms")
+    begun_s = time.monotonic()
+    found = make_preflight(loaded, facts).list_conditions(facts.mode, running=find_running(loaded))
+    duration_ms = round((time.monotonic() - begun_s) * 1000)
+    if as_json:
+        click.echo(preflight_report.format_json(loaded.name, found, duration_ms=duration_ms))
+    else:
+        click.echo("\n".join(preflight_report.format_lines(loaded.name, found, duration_ms=duration_ms)))
+    sys.exit(1 if preflight_report.list_refusals(found) else 0)
 
 
 for _command in page_commands.COMMANDS:

@@ -51,6 +51,8 @@ class _Seen:
     wanted: Mode
     # nothing of an earlier run is removed: only looked at
     only_look: bool = False
+    # the run that is under way, when somebody looks meanwhile
+    running: str = ""
     listeners: tuple[Listener, ...] | None = None
     backend: BackendView | None = None
     probe: Probe | None = None
@@ -81,9 +83,12 @@ class Preflight:
             raise Refusal("backend", "the backend could not be looked at")
         return Readiness(mode=seen.backend.mode, probe=seen.probe)
 
-    def list_conditions(self, wanted: Mode) -> tuple[Condition, ...]:
-        """Every condition, also after one that refuses. Nothing is removed or changed."""
-        seen = _Seen(wanted=wanted, only_look=True)
+    def list_conditions(self, wanted: Mode, *, running: str = "") -> tuple[Condition, ...]:
+        """Every condition, also after one that refuses. Nothing is removed or changed.
+
+        `running`: the run that is under way meanwhile, whose sessions and cards are no leftovers.
+        """
+        seen = _Seen(wanted=wanted, only_look=True, running=running)
         return tuple(condition for look in self._looks() for condition in look(seen))
 
     def list_intrusions(self) -> tuple[Condition, ...]:
@@ -217,6 +222,9 @@ class Preflight:
 
     def _look_at_leftovers(self, seen: _Seen) -> Iterator[Condition]:
         """What an earlier run left is removed first."""
+        if seen.running:
+            yield conditions.not_looked_at("clean_start", f"{seen.running} is under way")
+            return
         try:
             leftovers = find_leftovers(self.product, self.facts.audit_card)
             if seen.only_look and leftovers.is_any:
@@ -235,7 +243,10 @@ class Preflight:
             else:
                 yield conditions.hold("clean_start", "no session, child or card of an earlier run is there")
 
-    def _look_at_activity(self, _: _Seen) -> Iterator[Condition]:
+    def _look_at_activity(self, seen: _Seen) -> Iterator[Condition]:
+        if seen.running:
+            yield conditions.not_looked_at("busy", f"{seen.running} is under way")
+            return
         try:
             active = self.product.count_active()
         except ProductError as error:

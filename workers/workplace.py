@@ -41,6 +41,18 @@ def journal_path(box: BoxFile) -> Path:
     return box.folder / "journal.sqlite"
 
 
+def find_running(box: BoxFile) -> str:
+    """The name of the run that is under way on this box; empty when there is none."""
+    if not journal_path(box).exists():
+        return ""
+    journal = Journal(journal_path(box))
+    try:
+        entry = journal.read_running()
+        return entry.name if entry is not None else ""
+    finally:
+        journal.close()
+
+
 def evidence_store(box: BoxFile) -> EvidenceStore:
     """The box's evidence."""
     return EvidenceStore(folder=box.folder / "evidence")
