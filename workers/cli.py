@@ -60,7 +60,7 @@ def check(box_file: Path) -> None:
 @_box
 @click.option("--json", "as_json", is_flag=True, help="print it as JSON")
 def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
-    """Look at every condition under which a run may begin, and change nothing.
+    r"""Look at every condition under which a run may begin, and change nothing.
 
     Ends with 0 when the box is fit, 1 when a condition refuses, 3 when no stack is booted.
 
@@ -71,12 +71,12 @@ def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click p
     import time
 
     from workers import preflight_report
-    from workers.boxfile import load_box
-    from workers.workplace import find_running, make_preflight
+    from workers.boxfile import open_box
     from workers.stack.driver import facts_path
     from workers.stack.facts import read_facts
+    from workers.workplace import find_running, make_preflight
 
-    loaded = load_box(box_file)
+    loaded = open_box(box_file)
     facts = read_facts(facts_path(loaded))
     begun_s = time.monotonic()
     found = make_preflight(loaded, facts).list_conditions(facts.mode, running=find_running(loaded))
