@@ -7,14 +7,12 @@ then becomes the part; it writes the log itself, since a pipe through supervisor
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import shlex
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import xmlrpc.client
 from collections.abc import Callable, Mapping
@@ -24,14 +22,14 @@ from typing import Any
 
 from broker.errors import StackError
 from workers.processes import MARK, ProcessBook, kill_group
+from workers.sockets import choose_socket, drop_sockets
 
 MINFDS = 256
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _RPC_TIMEOUT_S = 10.0
 _COME_UP_TIMEOUT_S = 15.0
 _POLL_S = 0.02
-# The path of a Unix socket has less than 108 characters.
-_SOCKET_PATH_CHARS = 100
+SOCKET = "control"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +70,14 @@ class PartsTable:
         self._folder = folder
         self._book = book
         self._daemon: subprocess.Popen[bytes] | None = None
-        self._socket = _choose_socket(folder)
+        self._socket = choose_socket(folder, SOCKET)
 
     def log_of(self, name: str) -> Path:
         """The part's log."""
         return self._folder / f"{name}.log"
+
+    def _script_of(self, name: str) -> Path:
+        return self._folder / f"{name}.sh"
 
     def open(self, parts: tuple[Part, ...], *, lock_fd: int) -> None:
         """Supervisord answers and knows the parts. Raises StackError when it does not come up."""
@@ -101,7 +102,7 @@ class PartsTable:
 
     def rewrite(self, part: Part) -> None:
         """The part is started with this command line from now on."""
-        (self._folder / f"{part.name}.sh").write_text(self._write_script(part), encoding="utf-8")
+        self._script_of(part.name).write_text(self._write_script(part), encoding="utf-8")
 
     def start(self, name: str) -> None:
         """The part has been started; whether it is healthy is for its driver to find out."""
@@ -138,18 +139,19 @@ class PartsTable:
         kill_group(self._daemon.pid)
         self._daemon.wait()
         self._daemon = None
-        self._socket.unlink(missing_ok=True)
+        drop_sockets(self._folder, SOCKET)
 
     def _write_script(self, part: Part) -> str:
-        log, book = shlex.quote(str(self.log_of(part.name))), shlex.quote(str(self._book.path))
-        variables = [f"{name}={value}" for name, value in part.environment.items()]
+        log = shlex.quote(str(self.log_of(part.name)))
         lines = [
-            f'echo "{part.name} $$ $(date +%s)" >>{book}',
-            f"exec env {shlex.join([*variables, *part.argv])} >>{log} 2>&1",
+            self._book.say_in_shell(part.name, part.argv, self._script_of(part.name)),
+            # not by `env`, whose own command line would be another one for a moment
+            *(f"export {name}={shlex.quote(value)}" for name, value in part.environment.items()),
+            f"exec {shlex.join(part.argv)} >>{log} 2>&1",
         ]
         if part.restart_line:
             said = f'echo "[stack] {part.restart_line} RESTARTED at $(date +%H:%M:%S)" >>{log}'
-            lines.insert(0, f'if grep -q "^{part.name} " {book}; then {said}; fi')
+            lines.insert(0, f"if {self._book.tells_in_shell(part.name)}; then {said}; fi")
         return "\n".join(["#!/bin/sh", *lines]) + "\n"
 
     def _render(self, parts: tuple[Part, ...]) -> str:
@@ -170,7 +172,7 @@ class PartsTable:
         for part in parts:
             lines += [
                 f"[program:{part.name}]",
-                f"command=/bin/sh {_escape(shlex.quote(str(self._folder / f'{part.name}.sh')))}",
+                f"command=/bin/sh {_escape(shlex.quote(str(self._script_of(part.name))))}",
                 f"directory={_escape(REPOSITORY)}",
                 "autostart=false",
                 "autorestart=true",
@@ -211,18 +213,6 @@ class PartsTable:
 def _clean_environment() -> dict[str, str]:
     """The environment without bv3's own variables: the stack renders pages that nobody here has written."""
     return {name: value for name, value in os.environ.items() if not name.startswith("BV3_")}
-
-
-def _choose_socket(folder: Path) -> Path:
-    """A socket's path that is short enough: in the folder, else in one named after it."""
-    if len(str(folder)) + 12 <= _SOCKET_PATH_CHARS:
-        return folder / "control"
-    name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    short = Path(tempfile.gettempdir()) / f"bv3-{os.geteuid()}-{name}"
-    short.mkdir(mode=0o700, exist_ok=True)
-    if short.stat().st_uid != os.geteuid():
-        raise StackError(f"{short} belongs to another user", hint="give the box a folder with a shorter path")
-    return short / "control"
 
 
 def _escape(value: object) -> str:
