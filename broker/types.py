@@ -162,7 +162,7 @@ class ParentOutcome:
     """How the parent session ended. Its status is never a claim (contract 2.3)."""
 
     session_id: str
-    # completed, error, stopped, or running when the budget was used up
+    # completed, error, stopped, gone, waiting_approval (nobody approves), or running when the budget was used up
     status: str
     reply: str
     # event: the pushed agent:status; poll: found by asking

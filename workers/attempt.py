@@ -17,6 +17,7 @@ from workers.cleaning import Leftovers, NotCleanError, clean_up, find_leftovers
 from workers.client.errors import BackendAwayError, BackendRefusedError, ProductError
 from workers.client.product import ProductClient
 from workers.client.session import SessionEnd, SessionSocket, wait_for_end
+from workers.client.views import WAITING_APPROVAL
 from workers.evidence import EvidenceStore
 from workers.journal import Journal
 from workers.logslice import FileMark, cut_slice, mark_end
@@ -126,6 +127,9 @@ def wait(bench: Bench, notes: Notes, trail: Trail) -> None:
     trail.ended_s = trail.end.at_s if trail.end else time.monotonic()
     notes.budget_used = trail.end is None
     notes.wall_ms = round((trail.ended_s - trail.launched_s) * 1000)
+    if trail.end is not None and trail.end.status == WAITING_APPROVAL:
+        # Nobody is there to say yes, and bv3 never does: what it would be answering for is the product's affair.
+        notes.events.append(BoxEvent(kind="approval_asked", at=datetime.now(UTC).isoformat(), facts={}))
 
 
 def audit(bench: Bench, notes: Notes, trail: Trail) -> None:

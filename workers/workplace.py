@@ -60,7 +60,12 @@ def evidence_store(box: BoxFile) -> EvidenceStore:
 
 def make_preflight(box: BoxFile, facts: StackFacts) -> Preflight:
     """The checks of this box's booted stack."""
-    address = ProductAddress(url=facts.backend_url, token=facts.read_token(), dashboard_id=facts.dashboard_id)
+    address = ProductAddress(
+        url=facts.backend_url,
+        token=facts.read_token(),
+        dashboard_id=facts.dashboard_id,
+        model=box.product.model,
+    )
     return Preflight(
         facts=facts,
         product=ProductClient(address),

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import httpx
-
 from broker.types import Child
-from workers.client.errors import BackendAwayError, BackendRefusedError, CommandFailedError
+from workers.client.calls import Call, Caller
+from workers.client.errors import NotFoundError, UnreadableReplyError, make_failure
+from workers.client.timeouts import HEALTH_TIMEOUT_S, MESSAGE_TIMEOUT_S, command_timeout_s
+from workers.client.views import (
+    CHILD_MODE,
+    NAME_PREFIX,
+    TERMINAL,
+    Activity,
+    DashboardView,
+    SessionLine,
+    SessionView,
+    pick,
+    pick_objects,
+    read_activity,
+    read_child,
+    read_dashboard,
+    read_session_line,
+    read_session_view,
+)
 
-CALL_TIMEOUT_S = 5.0
-# Blocks until the product's classifier has answered (contract 2.3); posted once, whatever happens.
-MESSAGE_TIMEOUT_S = 60.0
-COMMAND_TIMEOUT_S = 20.0
+__all__ = [
+    "CHILD_MODE",
+    "NAME_PREFIX",
+    "TERMINAL",
+    "ProductAddress",
+    "ProductClient",
+    "SessionLine",
+    "SessionView",
+]
 
-TERMINAL = frozenset({"completed", "error", "stopped"})
-# How our sessions can be told from any other's.
-NAME_PREFIX = "bv3 "
-CHILD_MODE = "browser-agent"
+_SESSIONS = "/api/agents/sessions"
+# A layout is replaced as a whole and the last writer wins: the renderer, which closes cards too, may bring one back.
+_REMOVE_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,31 +49,8 @@ class ProductAddress:
     url: str
     token: str
     dashboard_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionView:
-    """A session as the product tells it."""
-
-    session_id: str
-    status: str
-    reply: str
-    # what the trace of a browser task calls its receipt of a sent write; empty: it holds none
-    receipt: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLine:
-    """A session in the product's list: enough to know whose it is."""
-
-    session_id: str
-    name: str
-    mode: str
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether a run of this box made it, or a child that outlived its parent."""
-        return self.name.startswith(NAME_PREFIX) or self.mode == CHILD_MODE
+    # of each session, as the product names it; empty: the product's own default
+    model: str = ""
 
 
 class ProductClient:
@@ -62,17 +58,11 @@ class ProductClient:
 
     def __init__(self, address: ProductAddress) -> None:
         self.address = address
-        self._http = httpx.Client(
-            base_url=address.url,
-            headers={"Authorization": f"Bearer {address.token}"},
-            timeout=httpx.Timeout(CALL_TIMEOUT_S),
-            # a proxy from the environment would take loopback traffic away
-            trust_env=False,
-        )
+        self._caller = Caller(address.url, address.token)
 
     def close(self) -> None:
         """The connections are closed."""
-        self._http.close()
+        self._caller.close()
 
     def __enter__(self) -> Self:
         """The client itself; its connections are closed at the end of the block."""
@@ -82,88 +72,110 @@ class ProductClient:
         """See `close`."""
         self.close()
 
-    def launch(self, name: str) -> str:
-        """A new session's id. It says that it runs, although nothing runs yet."""
-        body = {"name": NAME_PREFIX + name, "mode": "agent", "dashboard_id": self.address.dashboard_id}
-        return str(self._json("POST", "/api/agents/launch", body=body)["session_id"])
+    # -- The backend itself ---------------------------------------------------------------------------
 
-    def send_message(self, session_id: str, prompt: str) -> None:
-        """The prompt is with the product, which works on it from here on. Never call it twice for one run."""
-        path = f"/api/agents/sessions/{session_id}/message"
-        self._request("POST", path, body={"prompt": prompt}, timeout_s=MESSAGE_TIMEOUT_S)
+    def check_health(self) -> None:
+        """The backend says that it is well, which it does without a token."""
+        call = Call(method="GET", path="/api/health/check", timeout_s=HEALTH_TIMEOUT_S)
+        said = self._caller.fetch(call)
+        if said.strip().strip('"') != "OK":
+            raise UnreadableReplyError(f"{call.title}: {said[:80]!r} instead of OK")
 
-    def read_session(self, session_id: str) -> SessionView:
-        """Status, the last thing the assistant, or the product in its place, said, and the receipt, if there is one."""
-        plain = self._json("GET", f"/api/agents/sessions/{session_id}")
-        messages = plain.get("messages", ())
-        # why no model could be asked stands in a message of the system's
-        said = [message for message in messages if message.get("role") in {"assistant", "system"}]
-        content = said[-1].get("content", "") if said else ""
-        receipts = [_receipt_in(message) for message in messages if message.get("role") == "tool_result"]
-        return SessionView(
-            session_id=session_id,
-            status=str(plain.get("status", "")),
-            reply=content if isinstance(content, str) else json.dumps(content),
-            receipt=next(filter(None, reversed(receipts)), ""),
-        )
-
-    def list_sessions(self) -> tuple[SessionLine, ...]:
-        """Every session that the product holds."""
-        return tuple(
-            SessionLine(
-                session_id=str(plain["id"]), name=str(plain.get("name") or ""), mode=str(plain.get("mode") or "")
-            )
-            for plain in self._json("GET", "/api/agents/sessions")["sessions"]
-        )
-
-    def list_children(self, session_id: str) -> tuple[Child, ...]:
-        """The session's browser sub-agents, in order of creation: one for each dispatch."""
-        plain = self._json("GET", f"/api/agents/sessions/{session_id}/browser-agents")["sessions"]
-        children = [
-            Child(
-                session_id=str(child["id"]),
-                status=str(child.get("status", "")),
-                created_at=child.get("created_at"),
-                closed_at=child.get("closed_at"),
-                browser_id=child.get("browser_id"),
-            )
-            for child in plain
-        ]
-        return tuple(sorted(children, key=lambda child: child.created_at or ""))
-
-    def delete_session(self, session_id: str) -> None:
-        """The session is stopped and gone; its children and cards are not (contract 2.3)."""
-        self._request("DELETE", f"/api/agents/sessions/{session_id}")
+    def read_activity(self) -> Activity:
+        """What the product is busy with."""
+        return read_activity(self._get("/api/agents/activity"))
 
     def count_active(self) -> int:
         """How many sessions the product is working on: 0 when it is quiet."""
-        return int(self._json("GET", "/api/agents/activity")["active"])
+        return self.read_activity().active
+
+    # -- Sessions -------------------------------------------------------------------------------------
+
+    def launch(self, name: str) -> str:
+        """A new session's id. It says that it runs, although nothing runs yet."""
+        # Without a dashboard the product would not take its browser's way.
+        body = {"name": NAME_PREFIX + name, "mode": "agent", "dashboard_id": self.address.dashboard_id}
+        if self.address.model:
+            body["model"] = self.address.model
+        plain = self._caller.fetch_object(Call(method="POST", path="/api/agents/launch", body=body))
+        return str(pick(plain, "session_id", str))
+
+    def send_message(self, session_id: str, prompt: str) -> None:
+        """The prompt is with the product, which works on it from here on. Never call it twice for one run."""
+        path = f"{_SESSIONS}/{session_id}/message"
+        self._caller.fetch(Call(method="POST", path=path, body={"prompt": prompt}, timeout_s=MESSAGE_TIMEOUT_S))
+
+    def read_session(self, session_id: str) -> SessionView:
+        """The session as it is now. Raises NotFoundError when the product does not know it."""
+        return read_session_view(session_id, self._get(f"{_SESSIONS}/{session_id}"))
+
+    def list_sessions(self, *, dashboard_id: str | None = None) -> tuple[SessionLine, ...]:
+        """Every session that the product holds, or those of one dashboard."""
+        query = {"dashboard_id": dashboard_id} if dashboard_id else None
+        plain = self._caller.fetch_object(Call(method="GET", path=_SESSIONS, query=query))
+        return tuple(read_session_line(item) for item in pick_objects(plain, "sessions"))
+
+    def list_children(self, session_id: str) -> tuple[Child, ...]:
+        """The session's browser sub-agents, in order of creation: one for each dispatch."""
+        plain = self._get(f"{_SESSIONS}/{session_id}/browser-agents")
+        children = [read_child(item) for item in pick_objects(plain, "sessions")]
+        return tuple(sorted(children, key=lambda child: child.created_at or ""))
+
+    def stop_session(self, session_id: str) -> None:
+        """The session's turn has been told to end. Raises NotFoundError when the product does not know it."""
+        self._caller.fetch(Call(method="POST", path=f"{_SESSIONS}/{session_id}/stop", body={}))
+
+    def delete_session(self, session_id: str) -> None:
+        """The session is stopped and gone; its children and cards are not (contract 2.3)."""
+        self._caller.fetch(Call(method="DELETE", path=f"{_SESSIONS}/{session_id}"))
+
+    # -- Dashboards and cards -------------------------------------------------------------------------
 
     def list_dashboards(self) -> tuple[str, ...]:
         """The ids of all dashboards; their order means nothing."""
-        return tuple(str(item["id"]) for item in self._json("GET", "/api/dashboards/list")["dashboards"])
+        plain = self._get("/api/dashboards/list")
+        return tuple(str(pick(item, "id", str)) for item in pick_objects(plain, "dashboards"))
+
+    def read_dashboard(self) -> DashboardView:
+        """The pinned dashboard. Raises NotFoundError when the product does not know it."""
+        return read_dashboard(self._get(f"/api/dashboards/{self.address.dashboard_id}"))
 
     def read_layout(self) -> dict[str, Any]:
         """The pinned dashboard's layout."""
-        layout = self._json("GET", f"/api/dashboards/{self.address.dashboard_id}").get("layout")
-        return layout if isinstance(layout, dict) else {}
+        return self.read_dashboard().layout
 
     def write_layout(self, layout: dict[str, Any]) -> None:
         """The pinned dashboard has this layout: all of it is replaced, and no event tells the renderer."""
-        self._request("PUT", f"/api/dashboards/{self.address.dashboard_id}", body={"layout": layout})
+        path = f"/api/dashboards/{self.address.dashboard_id}"
+        self._caller.fetch(Call(method="PUT", path=path, body={"layout": layout}))
 
     def list_cards(self) -> dict[str, str | None]:
         """The browser cards of the layout: by id, the session that spawned each, None for a user's own."""
-        cards = self.read_layout().get("browser_cards") or {}
-        return {str(key): card.get("spawned_by") for key, card in cards.items()}
+        return self.read_dashboard().cards
 
-    def remove_cards(self, browser_ids: frozenset[str]) -> None:
-        """These cards are not in the layout any more; every other entry is as it was."""
-        layout = self.read_layout()
-        cards = layout.get("browser_cards") or {}
-        left = {key: card for key, card in cards.items() if key not in browser_ids}
-        if len(left) != len(cards):
+    def remove_cards(self, browser_ids: Iterable[str]) -> None:
+        """These cards are not in the layout any more, also when another writer brought one back meanwhile.
+
+        Every other entry is as it was. Who must be sure asks `list_left`.
+        """
+        unwanted = frozenset(browser_ids)
+        for _ in range(_REMOVE_TRIES):
+            layout = self.read_layout()
+            cards = layout.get("browser_cards") or {}
+            if unwanted.isdisjoint(cards):
+                return
+            left = {key: card for key, card in cards.items() if key not in unwanted}
             self.write_layout({**layout, "browser_cards": left})
+
+    def list_left(self, *, sessions: Sequence[str], cards: Sequence[str]) -> tuple[str, ...]:
+        """What of these the product still knows, in words; a session's children among them. Empty: all are gone."""
+        left = [f"session {session_id}" for session_id in sessions if self._knows(session_id)]
+        for session_id in sessions:
+            left += [f"child {child.session_id}" for child in self.list_children(session_id)]
+        shown = self.list_cards()
+        return (*left, *(f"card {card}" for card in cards if card in shown))
+
+    # -- The browser ----------------------------------------------------------------------------------
 
     def command(
         self,
@@ -171,53 +183,35 @@ class ProductClient:
         browser_id: str,
         params: dict[str, Any] | None = None,
         *,
-        timeout_s: float = COMMAND_TIMEOUT_S,
+        tab_id: str = "",
+        timeout_s: float | None = None,
     ) -> dict[str, Any]:
-        """The renderer's reply. Raises CommandFailedError when the reply holds an error."""
+        """The renderer's reply. Raises CommandFailedError when the reply holds an error.
+
+        Without a timeout the product's own word for a hang is waited for, which it has for every action.
+        """
         body = {"action": action, "browser_id": browser_id, "params": params or {}}
-        reply = self._json("POST", "/api/browser/command", body=body, timeout_s=timeout_s)
+        if tab_id:
+            body["tab_id"] = tab_id
+        limit_s = command_timeout_s(action) if timeout_s is None else timeout_s
+        reply = self._caller.fetch_object(
+            Call(method="POST", path="/api/browser/command", body=body, timeout_s=limit_s)
+        )
         if (said := reply.get("error")) is not None:
-            raise CommandFailedError(f"{action} on {browser_id}: {said}")
+            raise make_failure(f"{action} on {browser_id}: {said}", said=str(said))
         return reply
 
-    def evaluate(self, browser_id: str, expression: str, *, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+    def evaluate(self, browser_id: str, expression: str, *, timeout_s: float | None = None) -> str:
         """What the expression gives on the card's page: a string as it is, anything else as JSON."""
         reply = self.command("evaluate", browser_id, {"expression": expression}, timeout_s=timeout_s)
         return str(reply.get("text", ""))
 
-    def _json(
-        self, method: str, path: str, *, body: dict[str, Any] | None = None, timeout_s: float = CALL_TIMEOUT_S
-    ) -> dict[str, Any]:
-        answer = self._request(method, path, body=body, timeout_s=timeout_s)
+    def _get(self, path: str) -> dict[str, Any]:
+        return self._caller.fetch_object(Call(method="GET", path=path))
+
+    def _knows(self, session_id: str) -> bool:
         try:
-            plain = answer.json()
-        except ValueError as error:
-            raise BackendRefusedError(f"{method} {path}: no JSON in the answer", status=answer.status_code) from error
-        if not isinstance(plain, dict):
-            raise BackendRefusedError(f"{method} {path}: no object in the answer", status=answer.status_code)
-        return plain
-
-    def _request(
-        self, method: str, path: str, *, body: dict[str, Any] | None = None, timeout_s: float = CALL_TIMEOUT_S
-    ) -> httpx.Response:
-        try:
-            answer = self._http.request(method, path, json=body, timeout=timeout_s)
-        except httpx.HTTPError as error:
-            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            raise BackendAwayError(
-                f"{method} {path}: {type(error).__name__}: {error}", may_have_arrived=not never_sent
-            ) from error
-        if not answer.is_success:
-            message = f"{method} {path}: HTTP {answer.status_code}: {answer.text[:200]}"
-            raise BackendRefusedError(message, status=answer.status_code)
-        return answer
-
-
-def _receipt_in(message: Mapping[str, Any]) -> str:
-    """The receipt in the trace of a browser task's result (contract 2.3), as text; empty for null and nothing."""
-    content = message.get("content")
-    trace = content.get("browser_trace") if isinstance(content, dict) else None
-    receipt = trace.get("receipt") if isinstance(trace, dict) else None
-    if not receipt:
-        return ""
-    return receipt if isinstance(receipt, str) else json.dumps(receipt)
+            self.read_session(session_id)
+        except NotFoundError:
+            return False
+        return True

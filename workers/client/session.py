@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
-from http import HTTPStatus
-from typing import Any
 
 import structlog
 from websockets.exceptions import InvalidHandshake, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from workers.client.errors import BackendRefusedError, ProductError
-from workers.client.product import TERMINAL, ProductAddress, ProductClient
+from workers.client.errors import NotFoundError, ProductError
+from workers.client.product import ProductAddress, ProductClient
+from workers.client.stream import ENDING, Stream
+from workers.client.views import WAITING_APPROVAL
 
 log = structlog.get_logger(__name__)
 
@@ -30,11 +29,12 @@ ASK_WITHOUT_SOCKET_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnd:
-    """The session is over: how, and when we knew (monotonic seconds)."""
+    """The session is over, or waits for a person's approval, which nobody gives: how, and when we knew."""
 
     status: str
     # event or poll
     ended_by: str
+    # monotonic
     at_s: float
 
 
@@ -44,10 +44,10 @@ class SessionSocket:
     def __init__(self, address: ProductAddress, session_id: str) -> None:
         self._url = f"{address.url.replace('http', 'ws', 1)}/ws/agents/{session_id}"
         self._token = address.token
-        self._session_id = session_id
-        self._last_seq = 0
         self._line: ClientConnection | None = None
         self._held = ExitStack()
+        self._has_warned = False
+        self.stream = Stream(session_id=session_id)
 
     @property
     def is_open(self) -> bool:
@@ -68,14 +68,9 @@ class SessionSocket:
                     max_size=None,
                 )
             )
-            hello = {
-                "session_id": self._session_id,
-                "connection_uuid": uuid.uuid4().hex,
-                "last_seq": self._last_seq,
-            }
-            line.send(json.dumps({"event": "client:hello", "data": hello}))
+            line.send(self.stream.make_hello(uuid.uuid4().hex))
         except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
-            log.warning("no session socket, asking instead", cause=f"{type(error).__name__}: {error}")
+            self._warn("no session socket, asking instead", error)
             self.close()
             return
         self._line = line
@@ -86,7 +81,7 @@ class SessionSocket:
         self._held.close()
 
     def wait_for_end(self, timeout_s: float) -> str | None:
-        """The terminal status that was pushed, or None after the timeout or with the line broken."""
+        """The status that ended the wait; None after the timeout, with the line broken, or when only asking helps."""
         deadline_s = time.monotonic() + timeout_s
         while self._line is not None and (left_s := deadline_s - time.monotonic()) > 0:
             try:
@@ -94,28 +89,21 @@ class SessionSocket:
             except TimeoutError:
                 return None
             except (OSError, WebSocketException) as error:
-                log.warning("session socket broke", cause=f"{type(error).__name__}: {error}")
+                self._warn("session socket broke", error)
                 self.close()
                 return None
-            if status := self._read(frame):
+            if status := self.stream.hear(frame):
                 return status
+            if self.stream.must_ask:
+                self.stream.must_ask = False
+                return None
         return None
 
-    def _read(self, frame: str | bytes) -> str | None:
-        try:
-            plain: Any = json.loads(frame)
-        except ValueError:
-            return None
-        if not isinstance(plain, dict):
-            return None
-        if isinstance(seq := plain.get("seq"), int):
-            self._last_seq = max(self._last_seq, seq)
-        data = plain.get("data")
-        if plain.get("event") != "agent:status" or not isinstance(data, dict):
-            return None
-        is_ours = data.get("session_id", self._session_id) == self._session_id
-        status = data.get("status")
-        return status if is_ours and status in TERMINAL else None
+    def _warn(self, what: str, error: Exception) -> None:
+        """Said once: a backend that is away is tried again every second."""
+        if not self._has_warned:
+            log.warning(what, cause=f"{type(error).__name__}: {error}")
+        self._has_warned = True
 
 
 def wait_for_end(
@@ -130,7 +118,7 @@ def wait_for_end(
         if was_open and (status := socket.wait_for_end(min(ASK_EVERY_S, left_s))) is not None:
             return SessionEnd(status=status, ended_by="event", at_s=time.monotonic())
         status = _ask(product, session_id)
-        if status in TERMINAL or status == GONE:
+        if status in ENDING or status == GONE:
             return SessionEnd(status=status, ended_by="poll", at_s=time.monotonic())
         if not socket.is_open:
             time.sleep(max(0.0, min(ASK_WITHOUT_SOCKET_EVERY_S, deadline_s - time.monotonic())))
@@ -138,14 +126,16 @@ def wait_for_end(
 
 
 def _ask(product: ProductClient, session_id: str) -> str:
+    """The session's status, or what a child of it waits for; empty when the product does not say."""
     try:
-        return product.read_session(session_id).status
-    except BackendRefusedError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return GONE
-        log.warning("can't ask for the session", cause=error.message)
-        return ""
+        status = product.read_session(session_id).status
+        if status in ENDING:
+            return status
+        waits = any(child.status == WAITING_APPROVAL for child in product.list_children(session_id))
+    except NotFoundError:
+        return GONE
     except ProductError as error:
         # The budget ends a run whose backend stays away; a restart in the middle is seen by the grader.
         log.warning("can't ask for the session", cause=error.message)
         return ""
+    return WAITING_APPROVAL if waits else status
