@@ -185,6 +185,7 @@ def _to_json(outcome: _Outcome, stored: int | None) -> dict[str, Any]:
         "schema": _SCHEMA,
         "source": None if outcome.request.source is None else str(outcome.request.source),
         "revision": outcome.revision,
+        "product_revision": outcome.revision,
         "catalogue_sha256": hash_catalogue(read_catalogue()),
         "total": check.total,
         "alive": check.alive,
@@ -194,6 +195,7 @@ def _to_json(outcome: _Outcome, stored: int | None) -> dict[str, Any]:
         "markers": [_finding_to_json(finding) for finding in outcome.report.findings],
         "unread": [{"path": path, "reason": reason} for path, reason in outcome.report.unread.items()],
         "logs": [{"log": log, "matched": dict(counts)} for log, counts in outcome.counts.items()],
+        "facts": _collect_facts(outcome),
         "stored": stored,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,8 +29,21 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Something that keeps the box from its work. `kind`: breach, quarantined or drained."""
+
+    id: int
+    kind: str
+    reason: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BeatAnswer:
-    """What the farm says back. `answer`: ok, stale, drain or hold. The rest are SHA-256s of records or evidence."""
+    """What the farm says back. `answer`: ok, stale, drain (and nothing else holds it) or hold.
+
+    `stored`, `missing` and `unknown` are SHA-256s of records or evidence.
+    """
 
     answer: str
     reason: str | None = None
@@ -38,8 +52,12 @@ class BeatAnswer:
     unknown: frozenset[str] = frozenset()
     # a run was sent to this box twice, and the box has not begun it
     deaf: bool = False
-    # the farm's clock when it answered
+    # the database's clock; None where the lease is stale
     now: datetime | None = None
+    # all that keep the box from its work, oldest first
+    holds: tuple[Hold, ...] = ()
+    # the revision and the catalogue that the box named have a check without dead markers
+    verified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +107,7 @@ class BoxClient:
             me.namespace,
             me.pid,
             predecessor_dead,
-            json.dumps(dict(facts or {})),
+            _to_json(facts or {}),
         )
         if answer["answer"] == "held":
             raise BoxHeldError(
@@ -102,7 +120,7 @@ class BoxClient:
 
     def beat(self, token: UUID, phase: str, facts: Mapping[str, Any]) -> BeatAnswer:
         """The box's life sign; `facts` holds open, unacknowledged, events and what else the farm should see."""
-        answer = self._call("select box.beat(%s, %s, %s::jsonb)", token, phase, json.dumps(dict(facts)))
+        answer = self._call("select box.beat(%s, %s, %s::jsonb)", token, phase, _to_json(facts))
         return BeatAnswer(
             answer=answer["answer"],
             reason=answer.get("reason"),
@@ -110,7 +128,9 @@ class BoxClient:
             missing=frozenset(answer.get("missing", ())),
             unknown=frozenset(answer.get("unknown", ())),
             deaf=bool(answer.get("deaf")),
-            now=datetime.fromisoformat(answer["now"]) if answer.get("now") else None,
+            now=_to_time(answer.get("now")),
+            holds=tuple(_to_hold(plain) for plain in answer.get("holds", ())),
+            verified=bool(answer.get("verified")),
         )
 
     def start(self, run: int, dispatch: int, token: UUID, nonce: str) -> StartAnswer:
@@ -124,9 +144,7 @@ class BoxClient:
 
     def step(self, attempt: int, token: UUID, kind: str, facts: Mapping[str, Any] | None = None) -> str:
         """ok, over (the attempt was lost or has ended) or stale; kind is phase or finished."""
-        answer = self._call(
-            "select box.step(%s, %s, %s, %s::jsonb)", attempt, token, kind, json.dumps(dict(facts or {}))
-        )
+        answer = self._call("select box.step(%s, %s, %s, %s::jsonb)", attempt, token, kind, _to_json(facts or {}))
         return str(answer["answer"])
 
     def released(
@@ -139,7 +157,7 @@ class BoxClient:
             dispatch,
             token,
             reason,
-            json.dumps(dict(facts or {})),
+            _to_json(facts or {}),
         )
         return str(answer["answer"])
 
@@ -155,6 +173,31 @@ class BoxClient:
             raise DatabaseError(f"no answer to {statement}")
         answer: dict[str, Any] = row[0]
         return answer
+
+
+def _to_hold(plain: Mapping[str, Any]) -> Hold:
+    return Hold(id=plain["id"], kind=plain["kind"], reason=plain["reason"], since=_to_time(plain.get("since")))
+
+
+def _to_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _to_json(facts: Mapping[str, Any]) -> str:
+    """The facts as jsonb takes them: one NUL in a page's title would keep the box from ever beating again."""
+    return json.dumps(_storable(facts), allow_nan=False)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_storable(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value
 
 
 def _read_address(database_url: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from broker.store.holds import HoldKind, lift_hold, lock_boxes, place_hold, read_holds
+
 _FOUND, _LIFTED = "breach", "breach_lifted"
 
 
@@ -47,13 +49,9 @@ def halt_after_breach(connection: sa.Connection, attempt_id: int, said: str) -> 
         ),
         {"id": attempt_id, "reason": reason},
     )
-    connection.execute(
-        sa.text(
-            "update boxes b set hold_reason = coalesce(hold_reason, :reason)"
-            " from attempts a where a.id = :id and b.name = a.box"
-        ),
-        {"id": attempt_id, "reason": reason},
-    )
+    box = connection.scalar(sa.text("select box from attempts where id = :id"), {"id": attempt_id})
+    if box is not None:
+        place_hold(connection, box, HoldKind.BREACH, reason, "grader")
     connection.execute(sa.text(_RECORD), {"id": attempt_id, "said": said})
 
 
@@ -123,25 +121,28 @@ def lift_breaches(connection: sa.Connection, sweep_id: str, lifted_by: str) -> L
     )
     names = sorted({breach.box for breach in breaches})
     # On its own: who waits here for another breach's hold must then see that breach too.
-    was_held = connection.execute(
-        sa.text("select name, hold_reason from boxes where name = any(:names) order by name for no key update"),
-        {"names": names},
-    ).all()
+    lock_boxes(connection, names)
+    before = read_holds(connection)
+    for name in names:
+        _lift_unless_another(connection, name, breaches, lifted_by)
+    left = read_holds(connection)
+    return Lifted(
+        breaches=breaches,
+        freed=tuple(name for name in names if name in before and name not in left),
+        held=tuple((name, left[name][0].reason) for name in names if name in left),
+    )
+
+
+def _lift_unless_another(connection: sa.Connection, box: str, breaches: tuple[Breach, ...], lifted_by: str) -> None:
+    """The box is held by the oldest of its breaches that are still open, or by none."""
+    holds = read_holds(connection).get(box, ())
+    reason = next((hold.reason for hold in holds if hold.kind is HoldKind.BREACH), None)
     mine = tuple(_hold_prefix(breach.attempt_id) for breach in breaches)
-    freed, held = [], []
-    for box in was_held:
-        reason = box.hold_reason
-        if reason is not None and reason.startswith(mine):
-            reason = _next_reason(connection, box.name)
-            connection.execute(
-                sa.text("update boxes set hold_reason = :reason where name = :name"),
-                {"reason": reason, "name": box.name},
-            )
-        if reason is not None:
-            held.append((box.name, reason))
-        elif box.hold_reason is not None:
-            freed.append(box.name)
-    return Lifted(breaches=breaches, freed=tuple(freed), held=tuple(held))
+    if reason is None or not reason.startswith(mine):
+        return
+    lift_hold(connection, box, HoldKind.BREACH, lifted_by)
+    if (another := _next_reason(connection, box)) is not None:
+        place_hold(connection, box, HoldKind.BREACH, another, "grader")
 
 
 def _next_reason(connection: sa.Connection, box: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.codec import from_json
+from broker.store.holds import read_holds
 from broker.types import Mode, RunOrder, SiteTask
 
 # "bv3 dispatch" in two numbers: whoever holds this lock holds the pen
@@ -108,13 +109,14 @@ def read_board(connection: sa.Connection, *, planned_limit: int) -> Board:
                 sweep_stopped=row.sweep_stopped,
             )
         )
+    holds = read_holds(connection)
     boxes = tuple(
         BoxState(
             name=row.name,
             token=str(row.token),
             beats=row.beats,
             phase=row.phase,
-            may_work=row.hold_reason is None and not row.drain and row.phase in {"ready", "running"},
+            may_work=row.name not in holds and row.phase in {"ready", "running"},
             mode=row.mode,
             released_ago_s=row.released_ago_s,
             has_unnamed=row.has_unnamed,
@@ -141,7 +143,7 @@ _OPEN_DISPATCHES = f"""
 """
 
 BOXES_QUERY = """
-    select b.name, b.token, b.beats, b.phase, b.hold_reason, b.drain, b.facts ->> 'mode' as mode,
+    select b.name, b.token, b.beats, b.phase, b.facts ->> 'mode' as mode,
         (select extract(epoch from clock_timestamp() - max(d.ended_at))::float
          from dispatches d where d.box = b.name and d.state = 'released') as released_ago_s,
         exists (select from attempts a where a.box = b.name and a.state = 'started' and a.unnamed_beats >= 3)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from broker.errors import UsageError
+from broker.store.holds import read_holds
 from broker.store.quoting import QUOTED_FIRST
 from broker.store.tables import site_runs, sweeps
 from broker.types import Bucket, Family, SiteTask
@@ -385,7 +386,7 @@ def _to_finished(row: sa.Row[Any]) -> FinishedRun:
 def _box_lines(connection: sa.Connection, sweep_id: str, verdicts: list[sa.Row[Any]] | Any) -> tuple[BoxLine, ...]:
     rows = connection.execute(
         sa.text(
-            "select b.name, b.phase, b.hold_reason, r.site, r.trial, a.phase as run_phase,"
+            "select b.name, b.phase, r.site, r.trial, a.phase as run_phase,"
             " extract(epoch from clock_timestamp() - coalesce(a.phase_at, a.started_at))::float as phase_s,"
             " extract(epoch from clock_timestamp() - b.last_beat_at)::float as last_beat_s"
             " from boxes b left join attempts a on a.box = b.name and a.state = 'started'"
@@ -394,11 +395,12 @@ def _box_lines(connection: sa.Connection, sweep_id: str, verdicts: list[sa.Row[A
         ),
         {"id": sweep_id},
     ).all()
+    holds = read_holds(connection)
     return tuple(
         BoxLine(
             name=row.name,
             phase=row.phase,
-            hold_reason=row.hold_reason,
+            hold_reason=holds[row.name][0].reason if row.name in holds else None,
             run_name=f"{row.site}#{row.trial}" if row.site else None,
             run_phase=row.run_phase,
             phase_s=row.phase_s,

@@ -25,6 +25,7 @@ RUN_STATES = ("planned", "dispatched", "started", "closed", "cancelled")
 RUN_KINDS = ("dry", "imported")
 DISPATCH_STATES = ("open", "started", "done", "released", "taken_back", "lost")
 ATTEMPT_STATES = ("started", "finished", "reported", "graded", "lost")
+HOLD_KINDS = ("breach", "quarantined", "drained")
 RECORD_STANDINGS = ("counted", "duplicate", "late", "unreadable", "imported")
 
 
@@ -113,12 +114,30 @@ boxes = sa.Table(
     _time("registered_at"),
     _time("last_beat_at"),
     sa.Column("beats", sa.BigInteger, nullable=False, server_default="0"),
-    # what the last beat said the box does: starting, ready, running, draining, contended
+    # what the last beat said the box does (docs/explanation/box-states.md)
     sa.Column("phase", sa.Text, nullable=False, server_default="gone"),
-    # why the box must get no runs; null is: it may
-    sa.Column("hold_reason", sa.Text),
-    sa.Column("drain", sa.Boolean, nullable=False, server_default=sa.false()),
     _json("facts"),
+)
+
+# Why a box must get no runs: it gets some when no row of it is open. What ends which: docs/explanation/box-states.md
+box_holds = sa.Table(
+    "box_holds",
+    metadata,
+    _identity(),
+    sa.Column("box", sa.ForeignKey("boxes.name"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    _time("held_at", now=True),
+    # box (its own word, which its own word ends), dispatcher, grader, or a person
+    sa.Column("held_by", sa.Text, nullable=False),
+    _time("lifted_at"),
+    sa.Column("lifted_by", sa.Text),
+    # what the health check saw that ended it
+    sa.Column("note", sa.Text),
+    _one_of("kind", HOLD_KINDS, "kind"),
+    sa.CheckConstraint("(lifted_at is null) = (lifted_by is null)", name="lifted"),
+    sa.Index("uq_box_holds_open", "box", "kind", unique=True, postgresql_where=sa.text("lifted_at is null")),
+    sa.Index("ix_box_holds_box_kind_lifted_at", "box", "kind", "lifted_at"),
 )
 
 dispatches = sa.Table(
@@ -309,6 +328,9 @@ marker_checks = sa.Table(
     _json("facts"),
     sa.Column("checked_by", sa.Text, nullable=False),
     _time("checked_at", now=True),
+    # the box that made it, and in which registration; null: a person did
+    sa.Column("box", sa.ForeignKey("boxes.name")),
+    sa.Column("token", sa.Uuid),
     sa.CheckConstraint("alive between 0 and total", name="alive"),
     sa.Index("ix_marker_checks_product_revision", "product_revision", "catalogue_sha256"),
 )
@@ -324,4 +346,5 @@ box_events = sa.Table(
     sa.Column("attempt_id", sa.ForeignKey("attempts.id")),
     _json("facts"),
     sa.Index("ix_box_events_run_id", "run_id"),
+    sa.Index("ix_box_events_box_id", "box", "id"),
 )

@@ -12,6 +12,7 @@ from broker.errors import UsageError
 from broker.store import dispatching, grading
 from broker.store.breaches import lift_breaches
 from broker.store.engine import begin
+from broker.store.holds import HoldKind, place_hold, read_holds
 from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep
@@ -146,6 +147,11 @@ def test_the_last_failure_and_its_verdict_are_one(
         assert connection.scalar(sa.text("select rule from verdicts")) == "grading_failed"
 
 
+def _hold_others(connection: sa.Connection, attempt: Any) -> None:
+    for name in connection.scalars(sa.text("select name from boxes where name <> :x"), {"x": attempt.box.name}).all():
+        place_hold(connection, name, HoldKind.DRAINED, "by hand", "anna")
+
+
 def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
     engine: sa.Engine, sweep: str, start_all: Started, send: Send, log_of: LogOf
 ) -> None:
@@ -155,16 +161,14 @@ def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
     assert _buckets(engine, sweep) == {"x": Bucket.PRODUCT_FALSE_SUCCESS}
     with begin(engine) as connection:
         held = find_sweep(connection, sweep)
-        reasons = connection.scalars(sa.text("select hold_reason from boxes where hold_reason is not null")).all()
+        reasons = [hold.reason for holds in read_holds(connection).values() for hold in holds]
     assert held.state == "halted"
     assert attempt.payload in (held.order_reason or "")
     assert len(reasons) == 1
     answer = attempt.box.client.beat(attempt.box.token, "ready", {})
     assert answer.answer == "hold"
     with begin(engine) as connection:
-        connection.execute(
-            sa.text("update boxes set hold_reason = 'by hand' where name <> :x"), {"x": attempt.box.name}
-        )
+        _hold_others(connection, attempt)
         with pytest.raises(UsageError, match="halted for a false success"):
             order(connection, sweep, "resume", "not looked at")
         # a person has looked; grading again halts nothing anew
@@ -175,7 +179,7 @@ def test_a_send_in_a_dry_run_halts_its_sweep_and_holds_its_box(
     grade_pending(engine)
     with begin(engine) as connection:
         assert find_sweep(connection, sweep).state == "active"
-        held_ones = connection.scalars(sa.text("select hold_reason from boxes where hold_reason is not null")).all()
+        held_ones = [hold.reason for holds in read_holds(connection).values() for hold in holds]
     assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "ok", "its box works again"
     assert held_ones == ["by hand", "by hand"], "what is held for another reason stays held"
 
@@ -188,9 +192,7 @@ def test_a_box_held_for_a_sweep_that_is_over_is_let_go_and_no_other(
     grade_pending(engine)
     with begin(engine) as connection:
         connection.execute(sa.text("update sweeps set finished_at = clock_timestamp() where id = :id"), {"id": sweep})
-        connection.execute(
-            sa.text("update boxes set hold_reason = 'by hand' where name <> :x"), {"x": attempt.box.name}
-        )
+        _hold_others(connection, attempt)
         assert find_sweep(connection, sweep).state == "finished"
     assert attempt.box.client.beat(attempt.box.token, "ready", {}).answer == "hold"
     with begin(engine) as connection:

@@ -290,8 +290,8 @@ class Farm:
     def hold(self) -> str | None:
         """Why the box gets no runs, as its next beat is told."""
         answer = self.box.client.beat(self.box.token, "ready", {})
-        reason = self.scalar("select hold_reason from boxes")
-        assert (answer.answer == "hold") == (reason is not None)
+        reason = self.scalar("select reason from box_holds where lifted_at is null order by held_at, id limit 1")
+        assert (answer.answer in {"hold", "drain"}) == (reason is not None)
         return str(reason) if reason else None
 
     def scalar(self, statement: str) -> Any:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from broker.store.breaches import halt_after_breach, lift_breaches
 from broker.store.engine import begin
+from broker.store.holds import HoldKind, place_hold
 
 
 def test_a_resume_names_each_breach_and_lifts_none_until_it_is_told_to(do: Callable[..., Any], farm: Any) -> None:
@@ -130,7 +131,7 @@ def test_lifting_the_younger_breach_keeps_the_hold_of_the_older_and_one_by_hand(
     farm.find_breach(attempt_b)
     assert f"box-a stays held: false success in attempt {attempt_a}" in do("resume", sweep_b, "--after-breach").err
     with farm.engine.begin() as connection:
-        connection.execute(sa.text("update boxes set hold_reason = 'by hand'"))
+        place_hold(connection, "box-a", HoldKind.DRAINED, "by hand", "anna")
     assert "box-a stays held: by hand" in do("resume", sweep_a, "--after-breach").err
     assert farm.hold == "by hand"
 
