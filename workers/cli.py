@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from broker.terminal import run_command, verbose_option
-from workers import page_commands
+from workers import page_commands, trial_commands
 
 _box = click.option(
     "--box",
@@ -88,7 +88,7 @@ def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click p
     sys.exit(1 if preflight_report.list_refusals(found) else 0)
 
 
-for _command in page_commands.COMMANDS:
+for _command in (*page_commands.COMMANDS, *trial_commands.COMMANDS):
     box.add_command(_command)
 
 

@@ -109,6 +109,10 @@ class ProductClient:
         """The session as it is now. Raises NotFoundError when the product does not know it."""
         return read_session_view(session_id, self._get(f"{_SESSIONS}/{session_id}"))
 
+    def read_messages(self, session_id: str) -> tuple[dict[str, Any], ...]:
+        """All that was said in the session, as the product tells it. Raises NotFoundError as `read_session` does."""
+        return pick_objects(self._get(f"{_SESSIONS}/{session_id}"), "messages")
+
     def list_sessions(self, *, dashboard_id: str | None = None) -> tuple[SessionLine, ...]:
         """Every session that the product holds, or those of one dashboard."""
         query = {"dashboard_id": dashboard_id} if dashboard_id else None
