@@ -37,6 +37,7 @@ REASONS: Mapping[str, str] = {
     "backend_count": "another backend runs, or another socket listens on its port",
     "foreign": "somebody listens on a port of `ports.foreign`",
     "router": "the router does not answer, or another process answers in its place",
+    "by_hand": "somebody uses the product by hand: bv3-box probe or health-check",
     "clean_start": "a session, child or card of an earlier run is there and can't be removed",
     "busy": "the product works on a session that is no run's",
     "renderer": "bv3's own card does not answer",

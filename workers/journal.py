@@ -191,6 +191,11 @@ class Journal:
         rows = self._entries("where state in ('started', 'launching')", ())
         return rows[0] if rows else None
 
+    def read_arriving(self, *, since_s: float) -> Entry | None:
+        """A run that arrived after `since_s` (monotonic) and has neither been started nor handed back yet."""
+        rows = self._entries("where state = 'intent' and since_s >= ?", (since_s,))
+        return rows[0] if rows else None
+
     def list_open(self) -> tuple[int, ...]:
         """Attempts that are ours: they run, or their record is not stored yet."""
         return tuple(

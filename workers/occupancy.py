@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +14,23 @@ from broker.errors import BoxHeldError
 from workers.journal import Journal
 from workers.processes import ProcessBook
 
+# A preflight and a start are over by then; what the farm's silence left in the journal is older.
+_ARRIVAL_S = 60.0
 _LOCK = "by-hand.lock"
 
 
 def find_run(folder: Path) -> str:
-    """The farm's run that is between its start and its record on the box with this folder; empty without one."""
+    """The farm's run that is between its arrival and its record on the box with this folder; empty without one.
+
+    A run is in the journal before its preflight asks `find_handwork`, and `occupy` precedes this: of two that begin
+    at the same moment at least one sees the other.
+    """
     path = folder / "journal.sqlite"
     if not path.exists():
         return ""
     journal = Journal(path)
     try:
-        entry = journal.read_running()
+        entry = journal.read_running() or journal.read_arriving(since_s=time.monotonic() - _ARRIVAL_S)
     finally:
         journal.close()
     return f"{entry.sweep} {entry.name}" if entry else ""

@@ -21,6 +21,7 @@ from workers.client.product import ProductClient
 from workers.clock import read_offset
 from workers.conditions import Answer, BackendView, BackendWanted, Condition, ProgramWords
 from workers.machine import Listener
+from workers.occupancy import find_handwork
 from workers.processes import ProcessBook
 from workers.stack.facts import StackFacts
 
@@ -106,6 +107,7 @@ class Preflight:
             self._look_at_others,
             self._look_at_foreign,
             self._look_at_router,
+            self._look_at_handwork,
             self._look_at_leftovers,
             self._look_at_activity,
             self._look_at_renderer,
@@ -219,6 +221,13 @@ class Preflight:
             return
         whose = "adopted" if facts.router_adopted else f"pid {recorded.pid}" if recorded else "not recorded"
         yield conditions.hold("router", f"the router on port {port} answers ({whose})")
+
+    def _look_at_handwork(self, _: _Seen) -> Iterator[Condition]:
+        """Looked at before leftovers: what somebody works on by hand is none."""
+        if who := find_handwork(self.book.folder):
+            yield conditions.refuse("by_hand", f"the product is in use: {who}")
+        else:
+            yield conditions.hold("by_hand", "nobody uses the product by hand")
 
     def _look_at_leftovers(self, seen: _Seen) -> Iterator[Condition]:
         """What an earlier run left is removed first."""

@@ -190,7 +190,7 @@ class RawBrowser:
     def _go(self, card: str, url: str, wanted: SplitResult | None, deadline_s: float, *, needs_text: bool) -> PageView:
         before = self.read(card)
         self._navigate(card, url, deadline_s)
-        watch = _Watch(born_before=before.born, wanted=wanted, needs_text=needs_text)
+        watch = Watch(born_before=before.born, wanted=wanted, needs_text=needs_text)
         while (left_s := deadline_s - time.monotonic()) > 0:
             try:
                 page = read_page(self.product, card, timeout_s=min(LOOK_TIMEOUT_S, left_s))
@@ -227,7 +227,7 @@ class RawBrowser:
             self.tell(f"card {card} did not go back to {back_to}: {said}")
 
 
-class _Watch:
+class Watch:
     """Whether a page that is looked at again and again has arrived; `said`: why not yet."""
 
     def __init__(self, *, born_before: float, wanted: SplitResult | None, needs_text: bool) -> None:
