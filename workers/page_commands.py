@@ -149,6 +149,8 @@ def evaluate(*, box_file: Path, url: str, js: str, as_json: bool, timeout_s: flo
             try:
                 result = browser.product.evaluate(visit.card, js, timeout_s=max(1.0, deadline_s - time.monotonic()))
             except CommandFailedError as error:
+                # a page that hangs fails the command too
+                browser.read(visit.card)
                 print_inert(f"the expression gave nothing: {error.message}", err=True)
                 sys.exit(EXIT_GATE)
             except ProductError as error:

@@ -197,7 +197,6 @@ def _remove(product: ProductClient, facts: StackFacts, report: TrialReport) -> N
         leftovers = find_leftovers(product, facts.audit_card)
         if leftovers.is_any:
             clean_up(product, leftovers)
-            leftovers = find_leftovers(product, facts.audit_card)
-        report.stayed = str(leftovers) if leftovers.is_any else ""
+        report.stayed = ", ".join(product.list_left(sessions=sessions, cards=cards))
     except (ProductError, NotCleanError) as error:
         report.stayed = error.message

@@ -111,7 +111,7 @@ class ProductClient:
 
     def read_messages(self, session_id: str) -> tuple[dict[str, Any], ...]:
         """All that was said in the session, as the product tells it. Raises NotFoundError as `read_session` does."""
-        return pick_objects(self._get(f"{_SESSIONS}/{session_id}"), "messages")
+        return tuple(pick_objects(self._get(f"{_SESSIONS}/{session_id}"), "messages"))
 
     def list_sessions(self, *, dashboard_id: str | None = None) -> tuple[SessionLine, ...]:
         """Every session that the product holds, or those of one dashboard."""
