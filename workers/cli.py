@@ -88,6 +88,43 @@ def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click p
     sys.exit(1 if preflight_report.list_refusals(found) else 0)
 
 
+@box.command()
+@_box
+@click.option("--reason", required=True, metavar="TEXT", help="why; others read it in bv3-schedule follow")
+def drain(box_file: Path, reason: str) -> None:
+    r"""Finish the running run and begin none, until `bv3-box resume`.
+
+    The word is kept in the box's folder: it holds whether or not the box is up, and after a reboot.
+
+    \b
+    bv3-box drain --box box.toml --reason "new disk on Monday"
+    """
+    from workers import holding
+    from workers.boxfile import load_box
+
+    loaded = load_box(box_file)
+    holding.drain(loaded.folder, reason)
+    click.echo(f"{loaded.name}: drained, a running run is finished and none begins; ended by bv3-box resume")
+
+
+@box.command()
+@_box
+def resume(box_file: Path) -> None:
+    r"""End what `bv3-box drain` began.
+
+    A box that is held for something else stays so: the command ends with 2 and says what ends it.
+
+    \b
+    bv3-box resume --box box.toml
+    """
+    from workers import holding
+    from workers.boxfile import load_box
+
+    loaded = load_box(box_file)
+    was_drained = holding.resume(loaded.folder)
+    click.echo(f"{loaded.name}: " + ("takes runs again" if was_drained else "was not drained"))
+
+
 for _command in (*page_commands.COMMANDS, *trial_commands.COMMANDS):
     box.add_command(_command)
 

@@ -35,6 +35,8 @@ class Runner:
     box: BoxFacts
     announce: Callable[[str], None]
     make_nonce: Callable[[], str]
+    # why the box is drained by its own word, which the farm may not have heard yet
+    read_drained: Callable[[], str | None]
 
     def run(self, order: RunOrder) -> Refusal | None:
         """The order is done with: recorded, handed back, or known already. A refusal is returned."""
@@ -78,6 +80,10 @@ class Runner:
 
     def _start(self, order: RunOrder, entry: Entry, clock: _Clock) -> StartAnswer | None:
         """The farm's yes, on disk; None when it said no, or could not be asked: then the order is left."""
+        if (drained := self.read_drained()) is not None:
+            log.info("not started", reason=f"drained: {drained}")
+            self._hand_back(order, f"the box is drained: {drained}", clock, refused=False)
+            return None
         try:
             answer = self.farm.start(order, entry.nonce)
         except DatabaseError as error:

@@ -23,6 +23,7 @@ from workers.boxfile import BoxFile, load_box
 from workers.client.product import ProductAddress, ProductClient
 from workers.evidence import EvidenceStore
 from workers.farm import FarmDoor
+from workers.holding import read_drained
 from workers.journal import Journal
 from workers.preflight import Preflight, Refusal
 from workers.processes import ProcessBook
@@ -158,6 +159,7 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
             box=box_facts,
             announce=announce,
             make_nonce=lambda: secrets.token_hex(16),
+            read_drained=lambda: read_drained(box.folder),
         )
 
     workplace = Workplace(

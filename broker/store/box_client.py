@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from broker.codec import clean_text
 from broker.errors import BoxHeldError, DatabaseError
 
 _CONNECT_TIMEOUT_S = 4
@@ -190,7 +191,7 @@ def _to_json(facts: Mapping[str, Any]) -> str:
 
 def _storable(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
+        return clean_text(value)[0]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

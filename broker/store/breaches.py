@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from broker.store.holds import HoldKind, lift_hold, lock_boxes, place_hold, read_holds
+from broker.holds import HoldKind
+from broker.store.holds import lift_hold, lock_boxes, place_hold, read_holds
 
 _FOUND, _LIFTED = "breach", "breach_lifted"
 

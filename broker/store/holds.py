@@ -8,17 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 import sqlalchemy as sa
 
-
-class HoldKind(StrEnum):
-    """Why a box is held; each ends in its own way (docs/explanation/box-states.md)."""
-
-    BREACH = "breach"
-    QUARANTINED = "quarantined"
-    DRAINED = "drained"
+from broker.holds import HoldKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from broker.errors import UsageError
+from broker.holds import HoldKind
 from broker.store import dispatching, grading
 from broker.store.breaches import lift_breaches
 from broker.store.engine import begin
-from broker.store.holds import HoldKind, place_hold, read_holds
+from broker.store.holds import place_hold, read_holds
 from broker.store.sweeps import find_sweep, order
 from broker.types import Bucket
 from grader.reading import read_attempts, read_sweep

@@ -8,9 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.holds import HoldKind
 from broker.store.breaches import halt_after_breach, lift_breaches
 from broker.store.engine import begin
-from broker.store.holds import HoldKind, place_hold
+from broker.store.holds import place_hold
 
 
 def test_a_resume_names_each_breach_and_lifts_none_until_it_is_told_to(do: Callable[..., Any], farm: Any) -> None:
