@@ -26,6 +26,7 @@ from workers.preflight import Preflight, probe_renderer
 from workers.processes import ProcessBook, Recorded
 from workers.record import RECEIPT_CHARS, REPLY_CHARS, Notes
 from workers.stack.facts import StackFacts
+from workers.watch import Watch
 
 RUNNING = "running"
 
@@ -63,6 +64,8 @@ class Trail:
     truth: FileMark | None
     # how many processes the box had started by then
     processes: int
+    # looks whether others come, from launch to capture
+    watch: Watch
     # monotonic: the POST of launch
     launched_s: float = 0.0
     ended_s: float = 0.0
@@ -91,6 +94,7 @@ def mark_files(bench: Bench) -> Trail:
         metrics=mark_end_of(facts.metrics_file),
         truth=mark_end_of(facts.truth_file) if facts.truth_file else None,
         processes=len(bench.book.read()),
+        watch=Watch(bench.preflight.list_intrusions),
     )
 
 
@@ -103,6 +107,7 @@ def launch(bench: Bench, notes: Notes, trail: Trail) -> None:
     """The prompt is with the product. From the journal's `launching` on it may have acted, whatever fails here."""
     order = notes.order
     bench.journal.mark_launching(order.run, order.dispatch)
+    trail.watch.open()
     trail.launched_s = time.monotonic()
     trail.session_id = bench.product.launch(f"{order.sweep} {order.name}")
     trail.socket = SessionSocket(bench.product.address, trail.session_id)
@@ -151,6 +156,8 @@ def audit(bench: Bench, notes: Notes, trail: Trail) -> None:
 
 def capture(bench: Bench, notes: Notes, trail: Trail) -> None:
     """What the product said and wrote about the run is noted; its log slice and the truth are evidence."""
+    # whatever fails below
+    trail.watch.stop()
     # Files first: they can be read when the backend is gone.
     try:
         notes.log, data = cut_slice(trail.log)
@@ -160,7 +167,7 @@ def capture(bench: Bench, notes: Notes, trail: Trail) -> None:
     except OSError as error:
         notes.fail(Phase.CAPTURE, "harness", f"the backend's log can't be read: {error}")
     notes.events += list_restarts(bench, trail)
-    note_intrusions(bench, notes)
+    note_intrusions(notes, trail)
     children = [child.session_id for child in notes.children]
     notes.metrics = join_metrics(read_rows(trail.metrics), children)
     if trail.truth and trail.session_id and (truth := find_truth(read_rows(trail.truth), trail.session_id)):
@@ -197,16 +204,14 @@ def list_restarts(bench: Bench, trail: Trail) -> list[BoxEvent]:
     return [describe_restart(item) for item in bench.book.read()[trail.processes :]]
 
 
-def note_intrusions(bench: Bench, notes: Notes) -> None:
-    """What others did to the box is noted: such a run is never graded against the product."""
-    at = datetime.now(UTC).isoformat()
-    for condition in bench.preflight.list_intrusions():
-        if condition.reason == "router":
-            notes.fail(Phase.AUDIT, "router", condition.said)
+def note_intrusions(notes: Notes, trail: Trail) -> None:
+    """What others did to the box within the run is noted: it is never graded against the product."""
+    for seen in trail.watch.close():
+        said, at = seen.condition.said, seen.at.isoformat()
+        if seen.condition.reason == "router":
+            notes.fail(Phase.AUDIT, "router", f"{said}, seen at {at}")
         else:
-            notes.events.append(
-                BoxEvent(kind="contended", at=at, facts={"reason": f"{condition.reason}: {condition.said}"})
-            )
+            notes.events.append(BoxEvent(kind="contended", at=at, facts={"reason": f"{seen.condition.reason}: {said}"}))
 
 
 def describe_restart(process: Recorded) -> BoxEvent:

@@ -168,6 +168,8 @@ class Crew:
             self._do("running", detail)
         elif word == "contended":
             return self._take_refusal(detail)
+        elif word == "fit":
+            return self._take_recovery(detail)
         elif word in {"ready", "idle"}:
             self._tries = 0
             self._do("ready", "")
@@ -177,12 +179,19 @@ class Crew:
             return False
         return True
 
-    def _take_refusal(self, reason: str) -> bool:
+    def _take_recovery(self, detail: str) -> bool:
+        """The box may take runs again: after how long, and which run it had refused."""
+        seconds, _, run = detail.partition(" ")
+        self._report("fit", reason=self.doing.detail, lost_s=seconds, run=run)
+        return True
+
+    def _take_refusal(self, detail: str) -> bool:
         """Said after each check: only a reason that was there before and is there now has lasted."""
+        reason, _, said = detail.partition(" ")
         is_new = (self.doing.phase, self.doing.detail) != ("contended", reason)
         self._do("contended", reason)
         if is_new:
-            self._report("contended", reason=reason)
+            self._report("contended", reason=reason, said=said)
         elif time.monotonic() - self.doing.since_s > STUCK_AFTER_S:
             self._stuck = reason
             # it has time again for what is done about it

@@ -35,6 +35,7 @@ class Refusal(Bv3Error):  # noqa: N818  # it is an answer
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
         self.reason = reason
+        self.said = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

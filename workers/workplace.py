@@ -35,6 +35,7 @@ from workers.stack.facts import StackFacts, read_facts
 log = structlog.get_logger(__name__)
 
 _CONTENDED_POLL_S = 0.5
+_SAID_CHARS = 500
 
 
 def journal_path(box: BoxFile) -> Path:
@@ -99,7 +100,7 @@ class Workplace:
         runner = self.runner_for(announce)
         refusal = runner.run(order)
         if refusal is not None:
-            self._wait_until_fit(runner.bench.preflight, refusal)
+            self._wait_until_fit(runner.bench.preflight, refusal, run=order.run)
         self.tell_supervisor("idle")
 
     def settle(self) -> None:
@@ -108,22 +109,36 @@ class Workplace:
             log.warning("died", run=entry.name, attempt=entry.attempt)
             self.tell_supervisor(f"died {entry.attempt}")
 
-    def _wait_until_fit(self, preflight: Preflight, refusal: Refusal) -> None:
-        said = ""
-        while True:
-            try:
-                preflight.check(preflight.facts.mode)
-            except (Refusal, Bv3Error) as again:
-                reason = again.reason if isinstance(again, Refusal) else refusal.reason
-                if reason != said:
-                    log.warning("contended", reason=again.message)
-                    said = reason
-                self.tell_supervisor(f"contended {reason}")
-                time.sleep(_CONTENDED_POLL_S)
-            else:
-                # An order of another mode is refused by a fit box, too: nothing to wait for.
-                log.info("fit")
-                return
+    def _wait_until_fit(self, preflight: Preflight, refusal: Refusal, *, run: int) -> None:
+        """The box is fit again; the supervisor has heard of each reason meanwhile, and of the time it took."""
+        begun_s = time.monotonic()
+        last = ""
+        while (again := _find_refusal(preflight, refusal)) is not None:
+            if again.reason != last:
+                log.warning("contended", reason=again.message)
+                last = again.reason
+            self.tell_supervisor(f"contended {again.reason} {_as_line(again.said)}")
+            time.sleep(_CONTENDED_POLL_S)
+        # An order of another mode is refused by a fit box, too: nothing was waited for.
+        if last:
+            self.tell_supervisor(f"fit {time.monotonic() - begun_s:.1f} {run}")
+            log.info("fit")
+
+
+def _find_refusal(preflight: Preflight, before: Refusal) -> Refusal | None:
+    """Why the box is not fit now; what can't be named more exactly is what it was before."""
+    try:
+        preflight.check(preflight.facts.mode)
+    except Refusal as refusal:
+        return refusal
+    except Bv3Error as error:
+        return Refusal(before.reason, error.message)
+    return None
+
+
+def _as_line(text: str) -> str:
+    """Fit for the line to the supervisor: ASCII, no line's end, written at once."""
+    return " ".join(text.split()).encode("ascii", "backslashreplace").decode("ascii")[:_SAID_CHARS]
 
 
 def _try_to_show(show: Callable[[str], None], phase: str) -> None:

@@ -352,19 +352,31 @@ def planned_shapes(connection: sa.Connection, sweep_id: str) -> dict[str, str]:
 
 
 def box_losses(connection: sa.Connection, sweep_id: str) -> Losses:
-    """What the boxes refused before any start, with the minutes their refusals and waits took."""
+    """What the boxes refused before any start, with the minutes their refusals and waits took.
+
+    A box hands a refused run back at once and says `fit` when it could take another: both are lost time.
+    """
+    # A box's own words: what is no number is no time.
+    seconds = (
+        r"sum(case when {0}.facts ->> 'lost_s' ~ '^\d{{1,6}}(\.\d+)?$' then ({0}.facts ->> 'lost_s')::float else 0 end)"
+    )
     rows = connection.execute(
         sa.text(
-            "select coalesce(split_part(e.facts ->> 'reason', ':', 1), 'unnamed') as reason, count(*) as times,"
-            " sum(coalesce((e.facts ->> 'lost_s')::float, 0)) as lost_s"
+            "with refused as (select e.box, e.run_id, e.facts,"
+            " coalesce(split_part(e.facts ->> 'reason', ':', 1), 'unnamed') as reason"
             " from box_events e join site_runs r on r.id = e.run_id"
-            " where r.sweep_id = :id and e.kind = 'released' and coalesce(e.facts ->> 'refused', '') = 'true'"
-            " group by 1 order by 2 desc, 1"
+            " where r.sweep_id = :id and e.kind = 'released' and coalesce(e.facts ->> 'refused', '') = 'true'),"
+            " waited as (select e.facts from box_events e where e.kind = 'fit' and exists"
+            " (select from refused where refused.box = e.box and refused.run_id::text = e.facts ->> 'run'))"
+            f" select reason, count(*) as times, {seconds.format('refused')} as lost_s,"
+            f" (select coalesce({seconds.format('waited')}, 0) from waited) as waited_s"
+            " from refused group by 1 order by 2 desc, 1"
         ),
         {"id": sweep_id},
     ).all()
+    waited_s = rows[0].waited_s if rows else 0.0
     return Losses(
         refusals=sum(row.times for row in rows),
-        minutes=sum(row.lost_s for row in rows) / 60,
+        minutes=(sum(row.lost_s for row in rows) + waited_s) / 60,
         by_reason={row.reason: row.times for row in rows},
     )

@@ -226,6 +226,7 @@ def test_what_preflights_refused_is_counted_beside_flake(
     engine: sa.Engine, sweep: str, make_box: Callable[[str], Any]
 ) -> None:
     box = make_box("box-a")
+    refused: list[int] = []
     for number, (reason, facts) in enumerate(
         [
             ("router: it does not answer", {"refused": True, "lost_s": 90}),
@@ -238,8 +239,13 @@ def test_what_preflights_refused_is_counted_beside_flake(
             handed = dispatching.hand_out(connection, run_id=run.id, box=box.name, slot=1)
         assert handed is not None
         assert box.client.released(run.id, handed.order.dispatch, box.token, reason, facts) == "ok", number
+        refused.append(run.id)
+    # after it has handed a run back; the others: of a run that it never refused, and in a word that is no time
+    waits = [(str(refused[0]), "60.0"), ("0", "9"), (str(refused[0]), "NaN")]
+    events = [{"kind": "fit", "run": name, "lost_s": text} for name, text in waits]
+    box.client.beat(box.token, "ready", {"events": events})
     with begin(engine) as connection:
         losses = grading.box_losses(connection, sweep)
         facts = read_sweep(connection, find_sweep(connection, sweep), 0)
-    assert (losses.refusals, losses.minutes, losses.by_reason) == (2, 2.0, {"router": 2})
-    assert (facts.refusals, facts.box_minutes_lost) == (2, 2.0)
+    assert (losses.refusals, losses.minutes, losses.by_reason) == (2, 3.0, {"router": 2})
+    assert (facts.refusals, facts.box_minutes_lost) == (2, 3.0)
