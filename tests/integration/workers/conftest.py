@@ -144,14 +144,15 @@ class Farm:
         with begin(self.engine) as connection:
             return list(connection.execute(sa.text(statement), values))
 
-    def add_box(self, name: str, *, reference: str = "") -> BoxUnderTest:
-        """A box of this farm; `reference`: the lines of its table of that name."""
+    def add_box(self, name: str, *, reference: str = "", foreign: tuple[int, ...] = ()) -> BoxUnderTest:
+        """A box of this farm; `reference`: the lines of its table of that name; `foreign`: ports of other stacks."""
         with begin(self.engine) as connection:
             login = ensure_box_login(connection, name, "secret")
         url = sa.make_url(self.database_url).set(username=login, password="secret")
         folder = self.folder / name
         folder.mkdir()
         ports = "\n".join(f"{part} = {self.free_port()}" for part in ("backend", "router", "https", "http"))
+        ports += f"\nforeign = {list(foreign)}"
         file = folder / "box.toml"
         file.write_text(
             f'name = "{name}"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\n'

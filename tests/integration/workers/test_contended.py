@@ -1,0 +1,193 @@
+"""A box that is disturbed within a sweep: nothing of it counts against the product, and it goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.types import Bucket, Family
+from grader.storing import grade_pending
+from workers.processes import MARK
+
+ROOT = Path(__file__).resolve().parents[3]
+# One box for all of them: they must not be shared out between test processes.
+pytestmark = pytest.mark.xdist_group("contended_box")
+
+_STARTED = (
+    "select a.id, a.state, a.started_at, a.finished_at, v.bucket, v.rule from attempts a"
+    " join site_runs r on r.id = a.run_id left join verdicts v on v.attempt_id = a.id"
+    " where r.sweep_id = :sweep order by a.id"
+)
+
+
+@pytest.fixture(scope="module")
+def foreign_port(free_port: Callable[[], int]) -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def box(farm: Any, foreign_port: int) -> Any:
+    farm.dispatch()
+    made = farm.add_box("box-a", foreign=(foreign_port,))
+    made.start()
+    made.wait_until(lambda: farm.phase_of("box-a") == "ready", "ready")
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A sweep under way, looked at through the farm's rows; looking grades what has come in."""
+
+    farm: Any
+    box: Any
+    id: str
+    runs: int
+
+    def list_attempts(self) -> list[Any]:
+        grade_pending(self.farm.engine)
+        found: list[Any] = self.farm.ask(_STARTED, sweep=self.id)
+        return found
+
+    def wait_until_running(self) -> None:
+        """One run is done, and another is with the product."""
+        self.box.wait_until(lambda: self._count("a.state <> 'started'") >= 1, "one is done")
+        self.box.wait_until(lambda: self._count("a.state = 'started' and a.phase = 'wait'") == 1, "one runs")
+
+    def wait_until_over(self) -> list[Any]:
+        """Every run has reached: what was disturbed was done again. All attempts, disturbed ones included."""
+
+        def is_over() -> bool:
+            return [row.bucket for row in self.list_attempts()].count(Bucket.OK) == self.runs
+
+        self.box.wait_until(is_over, "every run has reached", 180)
+        return self.list_attempts()
+
+    def _count(self, condition: str) -> int:
+        mine = "select count(*) from attempts a join site_runs r on r.id = a.run_id where r.sweep_id = :id"
+        return int(self.farm.ask(f"{mine} and {condition}", id=self.id)[0][0])
+
+
+def begin_sweep(farm: Any, box: Any, *, trials: int = 4) -> Sweep:
+    sweep = Sweep(farm=farm, box=box, id=farm.add_sweep("x", trials=trials), runs=trials)
+    sweep.wait_until_running()
+    return sweep
+
+
+def wait_until_contended(sweep: Sweep, reason: str) -> None:
+    """The box says so, and begins no run from then on, while the dispatcher would have it begin them."""
+    farm, box = sweep.farm, sweep.box
+    begun = len(sweep.list_attempts())
+    box.wait_until(lambda: farm.phase_of(box.name) == "contended", "contended", 60)
+    contended = sweep.list_attempts()
+    # the one that ran, and at most one that had just passed its preflight
+    assert len(contended) <= begun + 1
+    said = farm.events_of(box.name, "contended")[-1].facts
+    assert said["reason"] == reason
+    time.sleep(1.5)
+    assert len(sweep.list_attempts()) == len(contended)
+
+
+def assert_nothing_held_against_the_product(attempts: list[Any], *infra: Bucket) -> None:
+    """Disturbed attempts are the instrument's, in these buckets alone, and at least one was disturbed."""
+    families = [Bucket(row.bucket).family for row in attempts]
+    assert Family.PRODUCT not in families, [(row.bucket, row.rule) for row in attempts]
+    disturbed = {Bucket(row.bucket) for row in attempts if Bucket(row.bucket).family is Family.INFRA}
+    assert disturbed, "the run that was under way was disturbed"
+    assert disturbed <= set(infra)
+
+
+@contextmanager
+def listening(port: int) -> Iterator[None]:
+    with socket.create_server(("127.0.0.1", port)):
+        yield
+
+
+@contextmanager
+def second_backend(folder: Path, port: int, *, mark: str | None) -> Iterator[int]:
+    """A backend with the very words of the box's own, on another port; its pid."""
+    environment = {
+        **os.environ,
+        "OPENSWARM_PORT": str(port),
+        "OPENSWARM_DATA_ROOT": str(folder),
+        "OSW_SENDSCRIPT_DRYRUN": "1",
+        **({MARK: mark} if mark else {}),
+    }
+    argv = [sys.executable, "-m", "infra.reference", "backend"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while b"Uvicorn running" not in (folder / "log").read_bytes():
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_listener_on_a_foreign_port_holds_the_box_until_it_is_gone(farm: Any, box: Any, foreign_port: int) -> None:
+    sweep = begin_sweep(farm, box)
+    with listening(foreign_port):
+        wait_until_contended(sweep, "foreign")
+        said = farm.events_of(box.name, "contended")[-1].facts["said"]
+        assert f"pid {os.getpid()} (" in said
+        assert f"port {foreign_port}" in said
+        by_hand = look_by_hand(box)
+        assert by_hand.returncode == 1
+        assert "refused" in by_hand.stdout
+    assert_nothing_held_against_the_product(sweep.wait_until_over(), Bucket.INFRA_CONTENDED)
+    box.wait_until(lambda: farm.events_of(box.name, "fit"), "the event that it is fit")
+    assert float(farm.events_of(box.name, "fit")[-1].facts["lost_s"]) > 1
+    box.wait_until(lambda: farm.phase_of(box.name) == "ready", "ready")
+    assert look_by_hand(box).returncode == 0
+
+
+def test_second_backend_holds_the_box_until_it_is_gone(
+    farm: Any, box: Any, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with ExitStack() as started:
+        sweep = begin_sweep(farm, box, trials=5)
+        pid = started.enter_context(second_backend(tmp_path, free_port(), mark=str(box.folder)))
+        wait_until_contended(sweep, "backend_count")
+        assert f"pid {pid} (" in farm.events_of(box.name, "contended")[-1].facts["said"]
+    assert_nothing_held_against_the_product(sweep.wait_until_over(), Bucket.INFRA_CONTENDED)
+
+
+def test_backend_of_a_neighbour_with_its_own_block_of_ports_disturbs_nobody(
+    farm: Any, box: Any, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with second_backend(tmp_path, free_port(), mark="/another/box"):
+        sweep = begin_sweep(farm, box, trials=2)
+        attempts = sweep.wait_until_over()
+    assert [row.bucket for row in attempts] == [Bucket.OK, Bucket.OK]
+
+
+def test_router_that_hangs_holds_the_box_until_it_answers(farm: Any, box: Any) -> None:
+    sweep = begin_sweep(farm, box)
+    router = box.find_part("router")
+    os.kill(router.pid, signal.SIGSTOP)
+    try:
+        wait_until_contended(sweep, "router")
+        attempts = sweep.wait_until_over()
+    finally:
+        if router.is_alive():
+            os.kill(router.pid, signal.SIGCONT)
+    assert_nothing_held_against_the_product(attempts, Bucket.INFRA_ROUTER)
+
+
+def look_by_hand(box: Any) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "workers.cli", "preflight", "--box", str(box.file)]
+    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
