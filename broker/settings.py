@@ -82,6 +82,9 @@ class FarmAddress(BaseModel):
 
     database_url: str
     broker_url: str | None = None
+    # the same two for who is in another network namespace of this machine; an embedded farm has them
+    database_socket_url: str | None = None
+    broker_socket_url: str | None = None
     flower_url: str | None = None
     flower_user: str | None = None
     flower_password: str | None = None

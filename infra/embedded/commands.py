@@ -25,6 +25,7 @@ from infra.embedded.orders import Conditions, Orders, read_orders, write_orders
 from infra.embedded.parts import PartState
 from infra.embedded.processes import Identity, ProcessTable, find_marked, send
 from infra.embedded.services import REPOSITORY, Say, plain_environment, python_module
+from infra.embedded.sockets import drop_folder
 from infra.embedded.state import Phase
 
 _LOOK_S = 0.03
@@ -256,6 +257,7 @@ def _marked(files: FarmFiles) -> list[int]:
 def _forget(files: FarmFiles) -> None:
     for path in (files.home.farm_json, files.orders, files.state, files.processes):
         path.unlink(missing_ok=True)
+    drop_folder(files)
 
 
 def _refuse_if_used(files: FarmFiles) -> None:

@@ -20,6 +20,7 @@ from infra.embedded.processes import Child, ProcessTable, end_marked, wait_until
 from infra.embedded.programs import Programs, stopping_order
 from infra.embedded.schema import Schema
 from infra.embedded.services import REPOSITORY, Say
+from infra.embedded.sockets import drop_folder
 
 # Records that the boxes sent at the end are stored within this, or wait on the boxes for the next farm.
 _DRAIN_LIMIT_S = 30.0
@@ -134,6 +135,7 @@ class Farm:
             self._record()
         end_marked(self._farm_id)
         self.files.processes.unlink(missing_ok=True)
+        drop_folder(self.files)
 
     def _stop_part(self, part: Part) -> None:
         if not part.is_alive:
@@ -159,6 +161,7 @@ class Farm:
             "schema": 1,
             "keeper_pid": keeper_pid,
             "database_url": programs.postgres.url,
+            "database_socket_url": programs.postgres.socket_url,
             "boxes": [name for name in self.parts if name.startswith("box-")],
             "stays": orders.stays,
             "repository": str(REPOSITORY),
@@ -166,6 +169,7 @@ class Farm:
         if "flower" in self.parts:
             address |= {
                 "broker_url": programs.valkey.url,
+                "broker_socket_url": programs.valkey.socket_url,
                 "flower_url": programs.flower.url,
                 "flower_user": USER,
                 "flower_password": programs.credentials.flower,

@@ -1,4 +1,4 @@
-"""PostgreSQL on loopback with SCRAM passwords; fsync and synchronous_commit on.
+"""PostgreSQL on loopback and a socket, with SCRAM passwords; fsync and synchronous_commit on.
 
 As root it runs as an unprivileged user, with its data and a copy of its programs outside of every
 private folder (docs/adr/0003-postgres-as-root.md).
@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import psutil
 
@@ -26,6 +27,7 @@ from infra.embedded.files import SPACE_NEEDED_AGAIN_BYTES, SPACE_NEEDED_BYTES, F
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import MARK, Account, Launch, identify
 from infra.embedded.services import Say, plain_environment
+from infra.embedded.sockets import choose_folder, make_folder
 
 # The farm's own role: it may make the boxes' logins; nobody is superuser over the network.
 ROLE = "bv3"
@@ -37,7 +39,7 @@ _COPY_BYTES = 100_000_000
 _CONFIGURATION = """\
 listen_addresses = '{host}'
 port = {port}
-unix_socket_directories = ''
+unix_socket_directories = {sockets}
 max_connections = 200
 shared_buffers = '64MB'
 max_wal_size = '256MB'
@@ -50,7 +52,8 @@ log_timezone = 'UTC'
 log_line_prefix = '%m [%p] %u '
 jit = off
 """
-_ACCESS = f"host all all {HOST}/32 scram-sha-256\n"
+# A socket that only one user can reach needs the password too: a box has a login that may do little.
+_ACCESS = f"host all all {HOST}/32 scram-sha-256\nlocal all all scram-sha-256\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,23 @@ class Postgres:
         """The address as another role uses it."""
         return f"postgresql+psycopg://{role}:{password}@{HOST}:{self.ports.kept(self.name)}/{DATABASE}"
 
+    def socket_url_for(self, role: str, password: str) -> str:
+        """The address as a role uses it in another network namespace of this machine."""
+        where = f"host={quote(str(self._sockets), safe='')}&port={self.ports.kept(self.name)}"
+        return f"postgresql+psycopg://{role}:{password}@/{DATABASE}?{where}"
+
+    @property
+    def socket_url(self) -> str:
+        """The farm's own role's, with the password in it."""
+        return self.socket_url_for(ROLE, self.credentials.postgres)
+
+    @property
+    def _sockets(self) -> Path:
+        # nobody can't reach what is below root's private folders
+        if os.geteuid() == 0:
+            return outside_folder(self.files.home.root, self.credentials.farm_id) / "sockets"
+        return choose_folder(self.files)
+
     def prepare(self, *, may_move: bool) -> Launch:
         """The database cluster is there, whole, with this start's configuration."""
         port = self.ports.assign(self.name) if may_move else self.ports.kept(self.name)
@@ -91,6 +111,7 @@ class Postgres:
         if account is None:
             folder = self.files.data(self.name)
             folder.mkdir(mode=0o700, exist_ok=True)
+            make_folder(self.files)
         else:
             installation = copy_programs(installation, self.say)
             folder = self._folder_outside(account)
@@ -99,8 +120,8 @@ class Postgres:
         if not cluster.is_built:
             self.say("making the database …")
         cluster.build(self.credentials.postgres)
-        cluster.configure(_CONFIGURATION.format(host=HOST, port=port))
-        cluster.void_stale_lock()
+        cluster.configure(_CONFIGURATION.format(host=HOST, port=port, sockets=_quote_folder(self._sockets)))
+        cluster.void_stale_locks(self._sockets)
         argv = (str(installation.bin / "postgres"), "-D", str(cluster.folder))
         return Launch(argv=argv, environment=plain_environment(), folder=cluster.folder, account=account)
 
@@ -123,6 +144,9 @@ class Postgres:
         folder.mkdir(mode=0o700, exist_ok=True)
         os.chown(folder, account.uid, account.gid)
         check_space(folder, SPACE_NEEDED_AGAIN_BYTES if (folder / "data").exists() else SPACE_NEEDED_BYTES)
+        sockets = folder / "sockets"
+        sockets.mkdir(mode=0o700, exist_ok=True)
+        os.chown(sockets, account.uid, account.gid)
         # For `remove_orphans`, and for a person who finds the folder and asks whose it is.
         write_document(folder / "home.json", {"home": str(self.files.home.root.resolve())})
         return folder
@@ -253,8 +277,8 @@ class Cluster:
             self._own(beside)
             beside.replace(self.folder / name)
 
-    def void_stale_lock(self) -> None:
-        """A lock file that a crash left does not hinder the start any more.
+    def void_stale_locks(self, sockets: Path) -> None:
+        """Lock files that a crash left do not hinder the start any more.
 
         PostgreSQL takes any living process of the same user with that pid for its predecessor,
         and an unreaped one too. The file itself must stay: by it PostgreSQL sees whether a
@@ -267,6 +291,8 @@ class Cluster:
             return
         if not self._is_served_by(int(pid)):
             lock.write_text("".join([f"{os.getpid()}\n", *rest]), "utf-8")
+            for left in sockets.glob(".s.PGSQL.*.lock"):
+                left.unlink(missing_ok=True)
 
     def _is_served_by(self, pid: int) -> bool:
         if identify(pid) is None:
@@ -308,6 +334,12 @@ class Cluster:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise ServiceError(f"PostgreSQL's {program} failed: {last}", hint=f"its folder is {self.folder}")
         return done.stdout
+
+
+def _quote_folder(folder: Path) -> str:
+    # A list of names, each in double quotes, within a string in single ones.
+    name = str(folder).replace('"', '""')
+    return "'" + f'"{name}"'.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _founding(password: str) -> str:

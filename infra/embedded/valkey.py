@@ -1,4 +1,4 @@
-"""Valkey (or Redis) as Celery's transport: on loopback, with a password, append-only, never evicting."""
+"""Valkey (or Redis) as Celery's transport: on loopback and a socket, with a password, append-only, never evicting."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from infra.embedded.binaries import find_valkey
 from infra.embedded.credentials import Credentials
@@ -17,6 +18,7 @@ from infra.embedded.logs import read_tail
 from infra.embedded.ports import HOST, PortBook
 from infra.embedded.processes import Launch
 from infra.embedded.services import USUAL_ATTEMPTS, plain_environment
+from infra.embedded.sockets import choose_folder, make_folder
 
 # Valkey's and Redis's last words over data that they can't load.
 _BROKEN = "Bad file format reading the append only file"
@@ -34,6 +36,8 @@ appendfsync everysec
 save ""
 maxmemory-policy noeviction
 tcp-keepalive 60
+unixsocket {socket}
+unixsocketperm 700
 """
 
 
@@ -59,16 +63,26 @@ class Valkey:
         """The address with the password in it."""
         return f"redis://:{self.credentials.valkey}@{HOST}:{self.ports.kept(self.name)}/0"
 
+    @property
+    def socket_url(self) -> str:
+        """The address for whoever is in another network namespace of this machine, as Celery writes it."""
+        return f"redis+socket://:{self.credentials.valkey}@{quote(str(self._socket))}?virtual_host=0"
+
+    @property
+    def _socket(self) -> Path:
+        return choose_folder(self.files) / "valkey.sock"
+
     def prepare(self, *, may_move: bool) -> Launch:
         """The data folder and a private configuration file are there."""
         port = self.ports.assign(self.name) if may_move else self.ports.kept(self.name)
         folder = self.files.data(self.name)
         folder.mkdir(mode=0o700, exist_ok=True)
         self._put_broken_data_aside(folder)
+        make_folder(self.files)
         configuration = folder / "valkey.conf"
+        words = {"folder": _quote(str(folder)), "socket": _quote(str(self._socket))}
         write_private(
-            configuration,
-            _CONFIGURATION.format(host=HOST, port=port, password=self.credentials.valkey, folder=_quote(str(folder))),
+            configuration, _CONFIGURATION.format(host=HOST, port=port, password=self.credentials.valkey, **words)
         )
         argv = (str(find_valkey()), str(configuration))
         return Launch(argv=argv, environment=plain_environment(), folder=folder)
