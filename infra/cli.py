@@ -56,7 +56,13 @@ def main_group() -> None:
 
 
 @main_group.command()
-@click.option("--boxes", type=click.IntRange(1), default=1, show_default=True, help="Boxes to have at least")
+@click.option(
+    "--boxes",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Boxes to have at least; 0: those that are admitted alone",
+)
 @_json_option
 def up(boxes: int, *, as_json: bool) -> None:
     """Start the farm, or grow the one that runs; it stays until `bv3-farm down`."""
@@ -65,7 +71,8 @@ def up(boxes: int, *, as_json: bool) -> None:
 
     refuse_foreign_farm()
     home = _home()
-    address = bring_up(home, Orders(boxes=boxes, full=True, stays=True, conditions=read_conditions()), _say)
+    conditions = read_conditions() if boxes else None
+    address = bring_up(home, Orders(boxes=boxes, full=True, stays=True, conditions=conditions), _say)
     _print_address(address, as_json=as_json)
 
 

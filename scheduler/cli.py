@@ -82,7 +82,10 @@ def _ending_options(command: _Command) -> _Command:
 
 
 _BOXES = click.option(
-    "--boxes", type=int, metavar="K", help="Boxes of the embedded farm, at least.  [default: 1, or as many as run]"
+    "--boxes",
+    type=int,
+    metavar="K",
+    help="Boxes of the embedded farm, at least; 0: those that were admitted alone.  [default: 1, or as many as run]",
 )
 _DETACH = click.option("--detach", is_flag=True, help="Print the sweep's id and leave; the sweep goes on.")
 _SWEEP = click.argument("sweep")

@@ -106,7 +106,7 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
             # before a farm is started for it; asked again in the very transaction that orders
             with store.begin() as connection:
                 refuse_breaches(connection, sweep.id)
-        wanted = boxes or _boxes_of(settings, sweep)
+        wanted = _boxes_of(settings, sweep) if boxes is None else boxes
         with _join(settings, wanted, undone=f"{sweep.id} was not resumed") as (farm, interrupts):
             with farm.begin() as connection:
                 lifted = clear_breaches(connection, sweep.id, after_breach=after_breach)

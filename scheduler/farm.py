@@ -47,7 +47,7 @@ class Farm:
         """An embedded farm lives again afterwards, perhaps at another address. Raises ServiceError."""
         if self.settings.is_embedded:
             self.close()
-            self.address = _ensure(boxes=max(1, len(self.address.boxes)))
+            self.address = _ensure(boxes=len(self.address.boxes))
             self._engine = make_engine(self.address.database_url, application="bv3-schedule")
 
     def close(self) -> None:
@@ -56,9 +56,9 @@ class Farm:
 
 
 def refuse_foreign_boxes(settings: Settings, boxes: int | None) -> None:
-    """Raises UsageError for a wish that only the embedded farm's boxes could fulfil, or for fewer than one box."""
-    if boxes is not None and boxes < 1:
-        raise UsageError("--boxes must be at least 1")
+    """Raises UsageError for a wish that only the embedded farm's boxes could fulfil, or for fewer than none."""
+    if boxes is not None and boxes < 0:
+        raise UsageError("--boxes must be at least 0")
     if boxes is not None and not settings.is_embedded:
         raise UsageError(
             "--boxes is for the embedded farm; BV3_BROKER_URL names a farm whose boxes are started on their machines",
@@ -76,11 +76,12 @@ def refuse_foreign_boxes(settings: Settings, boxes: int | None) -> None:
 def join_farm(settings: Settings, *, boxes: int | None) -> Iterator[Farm]:
     """Within the block this process uses a farm with at least `boxes` boxes, whose services have answered.
 
-    The embedded one is started when none runs, and is not stopped while the block lasts.
+    The embedded one is started when none runs, and is not stopped while the block lasts; with no box of its own
+    it works with the boxes that were admitted to it.
     """
     if settings.is_embedded:
         with hold_user_lock(settings.farm_home):
-            yield from _use(settings, _ensure(boxes=boxes or 1))
+            yield from _use(settings, _ensure(boxes=1 if boxes is None else boxes))
         return
     address = read_address(settings)
     if address is None:

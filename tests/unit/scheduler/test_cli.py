@@ -43,7 +43,7 @@ def nothing_written(home: Path) -> bool:
         ("c7 --n -1", "--n must be at least 1 (trials per site)", None),
         ("c7 --n two", "Invalid value for '--n': 'two' is not a valid integer.", None),
         ("c7 --site redit", "there is no site 'redit' in the suite 'known'", "did you mean 'reddit'? sites: x, "),
-        ("c7 --boxes 0", "--boxes must be at least 1", None),
+        ("c7 --boxes -1", "--boxes must be at least 0", None),
         ("c7 --gate --detach", "--gate needs the sweep's end, and --detach does not wait for it", None),
         ("c7 --trials 3", "No such option '--trials'", None),
         ("status last", "there is no sweep 'last': none was planned yet", "plan one: "),
