@@ -142,17 +142,27 @@ def logs(part: str | None, lines: int, *, follow: bool) -> None:
 
 @main_group.command()
 @click.argument("name")
-@click.option("--folder", type=click.Path(path_type=Path), help="The box's own folder.  [default: ~/NAME]")
+@click.option("--folder", type=click.Path(path_type=Path), help="The box's own folder.  [default: as bv3-box init]")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default="box.toml", show_default=True)
-def admit(name: str, folder: Path | None, out: Path) -> None:
-    """Admit the box NAME to the farm at BV3_DATABASE_URL: make its login and write its box file.
+@click.option("--stack", help="openswarm or reference.  [default: openswarm with --checkout, else reference]")
+@click.option("--isolation", help="host, container, netns or ports.  [default: as bv3-box init]")
+@click.option("--netns", help="The network namespace that the box lives in; it reaches this farm by Unix sockets")
+@click.option("--checkout", type=click.Path(path_type=Path, file_okay=False), help="The product's checkout")
+@click.option("--renderer", help="electron or playwright.  [default: playwright]")
+@click.option("--pages", help="web or loopback.  [default: loopback]")
+@click.option("--lane", help="The model route.  [default: as bv3-box init]")
+def admit(name: str, out: Path, **words: Any) -> None:
+    """Admit the box NAME to the farm: make its login and write its box file.
 
-    The login's password is new each time. On the box: bv3-box work --box box.toml
+    The farm is the one at BV3_DATABASE_URL and BV3_BROKER_URL, else the embedded one that runs. The login's password
+    is new each time. On the box: bv3-box check --box box.toml, then bv3-box work --box box.toml
     """
     from broker.settings import load_settings
     from infra.admission import admit_box
 
-    admit_box(load_settings(), name, folder=folder or Path.home() / name, out=out)
+    if words["stack"] is None and words["checkout"] is None:
+        words["stack"] = "reference"
+    admit_box(load_settings(), name, out=out, words=words)
     click.echo(f"{out}: all that the box is told; keep it private")
 
 

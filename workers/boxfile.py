@@ -190,6 +190,18 @@ class BoxFile(BaseModel):
             raise misfit
         return self
 
+    def find_bad_places(self) -> Iterator[tuple[str, str]]:
+        """The keys whose paths can't be, and why."""
+        if not self.folder.is_absolute():
+            yield "folder", "folder must be an absolute path"
+        if self.checkout is None:
+            return
+        if not self.checkout.is_absolute():
+            yield "checkout", "checkout must be an absolute path"
+        # As the system sees them: a symbolic link leads into the checkout too.
+        elif self.folder.resolve().is_relative_to(self.checkout.resolve()):
+            yield "folder", "folder must lie outside of the checkout, in which bv3 writes nothing"
+
     @property
     def lock_name(self) -> str:
         """The host lock's scope: the whole network namespace, or, with isolation by ports, this block of ports."""
@@ -230,11 +242,11 @@ def load_box(path: Path) -> BoxFile:
     try:
         box = BoxFile.model_validate(plain)
     except ValidationError as error:
-        problems = "; ".join(_describe(path, text, problem) for problem in error.errors(include_input=False))
-        raise UsageError(problems, hint="see docs/reference/box-file.md") from error
+        found = [f"{_place(path, text, where)}: {'.'.join(where)}: {said}" for where, said in find_problems(error)]
+        raise UsageError("; ".join(found), hint="see docs/reference/box-file.md") from error
     if box.reference.faults != "none" and (why := _judge_mix(box.reference.faults)):
         raise UsageError(f"{path}:{find_line(text, ('reference', 'faults'))}: reference.faults: {why}")
-    for name, said in _judge_places(box):
+    for name, said in box.find_bad_places():
         raise UsageError(f"{_place(path, text, (name,))}: {said}")
     return box
 
@@ -259,19 +271,6 @@ def _told_folder(path: Path) -> str:
     if not Path(folder).is_absolute():
         raise UsageError(f"{FOLDER_VARIABLE}: the run folder must be an absolute path")
     return folder
-
-
-def _judge_places(box: BoxFile) -> Iterator[tuple[str, str]]:
-    """The keys whose paths can't be, and why."""
-    if not box.folder.is_absolute():
-        yield "folder", "folder must be an absolute path"
-    if box.checkout is None:
-        return
-    if not box.checkout.is_absolute():
-        yield "checkout", "checkout must be an absolute path"
-    # As the system sees them: a symbolic link leads into the checkout too.
-    elif box.folder.resolve().is_relative_to(box.checkout.resolve()):
-        yield "folder", "folder must lie outside of the checkout, in which bv3 writes nothing"
 
 
 def open_box(path: Path) -> BoxFile:
@@ -301,15 +300,17 @@ def _judge_mix(mix: str) -> str:
     return " ".join(done.stderr.removeprefix("error: ").split()) if done.returncode else ""
 
 
-def _describe(path: Path, text: str, problem: Any) -> str:
-    where = tuple(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"{_place(path, text, where)}: {'.'.join(where)}: {_say_unknown(where)}"
-    if problem["type"] != "value_error":
-        return f"{_place(path, text, where)}: {'.'.join(where)}: {problem['msg']}"
-    cause = problem["ctx"]["error"]
-    where = cause.where if isinstance(cause, MisfitError) else where
-    return f"{_place(path, text, where)}: {'.'.join(where)}: {cause}"
+def find_problems(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The keys that can't be as they are, and why. No value is repeated: it may be a password."""
+    for problem in error.errors(include_input=False):
+        where = tuple(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            yield where, _say_unknown(where)
+        elif problem["type"] == "value_error":
+            cause = problem["ctx"]["error"]
+            yield cause.where if isinstance(cause, MisfitError) else where, str(cause)
+        else:
+            yield where, problem["msg"]
 
 
 def _place(path: Path, text: str, where: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from broker.terminal import run_command, verbose_option
-from workers import page_commands, trial_commands
+from workers import box_commands, page_commands, trial_commands
 
 _box = click.option(
     "--box",
@@ -44,16 +44,6 @@ def work(box_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes
     loaded = open_box(box_file)
     configure_log(service="box", verbose=verbose)
     sys.exit(Supervisor(loaded, box_file.absolute(), read_manifest(load_settings())).run())
-
-
-@box.command()
-@_box
-def check(box_file: Path) -> None:
-    """Judge the box file, and nothing else."""
-    from workers.boxfile import load_box
-
-    loaded = load_box(box_file)
-    click.echo(f"{loaded.name}: stack {loaded.stack}, renderer {loaded.renderer}, lane {loaded.lane}")
 
 
 @box.command()
@@ -125,7 +115,7 @@ def resume(box_file: Path) -> None:
     click.echo(f"{loaded.name}: " + ("takes runs again" if was_drained else "was not drained"))
 
 
-for _command in (*page_commands.COMMANDS, *trial_commands.COMMANDS):
+for _command in (*box_commands.COMMANDS, *page_commands.COMMANDS, *trial_commands.COMMANDS):
     box.add_command(_command)
 
 

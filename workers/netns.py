@@ -36,6 +36,23 @@ def enter(name: str) -> None:
         os.close(handle)
 
 
+def is_namespace(name: str) -> bool:
+    """Whether there is such a network namespace: a name alone outlives it when a container starts anew."""
+    try:
+        return (NAMES / name).stat().st_dev == _OWN.stat().st_dev
+    except OSError:
+        return False
+
+
+def is_own(name: str) -> bool:
+    """Whether this process is in the network namespace `name`."""
+    try:
+        there, here = (NAMES / name).stat(), _OWN.stat()
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
 def refuse_elsewhere() -> None:
     """Raises UsageError where the system has no network namespaces."""
     if sys.platform != "linux":

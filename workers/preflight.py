@@ -126,19 +126,7 @@ class Preflight:
         return httpx.URL(self.facts.router_url).port or 80
 
     def _look_at_machine(self, _: _Seen) -> Iterator[Condition]:
-        folder, limits, shm = self.book.folder, self.limits, Path("/dev/shm")  # noqa: S108  # Chromium's, not ours
-        free_mb = machine.count_free_mb(folder)
-        yield conditions.judge_least("space", free_mb, limits.free_mb, f"MB are free in {folder}")
-        free_inodes = machine.count_free_inodes(folder)
-        yield conditions.judge_least("inodes", free_inodes, limits.free_inodes, f"files can be made in {folder}")
-        shm_mb = machine.count_free_mb(shm) if limits.shm_mb is not None and shm.is_dir() else None
-        yield conditions.judge_least("shm", shm_mb, limits.shm_mb, f"MB are free in {shm}")
-        memory_mb = machine.count_available_mb() if limits.memory_mb is not None else None
-        yield conditions.judge_least("memory", memory_mb, limits.memory_mb, "MB of memory are available")
-        zombies = machine.count_zombies() if limits.zombies is not None else 0
-        yield conditions.judge_most("zombies", zombies, limits.zombies, "ended processes wait to be reaped")
-        load = machine.read_load_per_core()
-        yield conditions.judge_most("load", load, limits.load_per_core, "is the load average per core")
+        yield from list_machine_conditions(self.book.folder, self.limits)
 
     def _look_at_clock(self, _: _Seen) -> Iterator[Condition]:
         offset, now = read_offset(self.book.folder), self.read_clock()
@@ -274,6 +262,23 @@ class Preflight:
             return
         seen.probe = probe
         yield conditions.hold("renderer", f"the audit card answered in {probe.duration_ms} ms")
+
+
+def list_machine_conditions(folder: Path, limits: Limits) -> Iterator[Condition]:
+    """What is left of this machine for a box whose folder lies there, by its limits. Raises OSError."""
+    shm = Path("/dev/shm")  # noqa: S108  # Chromium's, not ours
+    free_mb = machine.count_free_mb(folder)
+    yield conditions.judge_least("space", free_mb, limits.free_mb, f"MB are free in {folder}")
+    free_inodes = machine.count_free_inodes(folder)
+    yield conditions.judge_least("inodes", free_inodes, limits.free_inodes, f"files can be made in {folder}")
+    shm_mb = machine.count_free_mb(shm) if limits.shm_mb is not None and shm.is_dir() else None
+    yield conditions.judge_least("shm", shm_mb, limits.shm_mb, f"MB are free in {shm}")
+    memory_mb = machine.count_available_mb() if limits.memory_mb is not None else None
+    yield conditions.judge_least("memory", memory_mb, limits.memory_mb, "MB of memory are available")
+    zombies = machine.count_zombies() if limits.zombies is not None else 0
+    yield conditions.judge_most("zombies", zombies, limits.zombies, "ended processes wait to be reaped")
+    load = machine.read_load_per_core()
+    yield conditions.judge_most("load", load, limits.load_per_core, "is the load average per core")
 
 
 def probe_renderer(product: ProductClient, card: str, *, timeout_s: float = PROBE_TIMEOUT_S) -> Probe:

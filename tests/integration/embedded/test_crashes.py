@@ -126,7 +126,7 @@ def test_an_interrupted_first_start_is_repaired(other_farm: Any) -> None:
     fresh.up_store()
     assert fresh.status()["phase"] == "ready"
     cluster = Path(psutil.Process(fresh.pids()["postgres"]).cwd())
-    assert [folder.name for folder in cluster.parent.iterdir() if folder.is_dir()] == ["data"]
+    assert [folder.name for folder in cluster.parent.glob("data*")] == ["data"], "no half of a cluster is left"
 
 
 def test_a_broken_append_only_file_is_put_aside(farm: Any, kill_process: Kill, wait_until: Wait) -> None:

@@ -22,7 +22,8 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def test_check_names_the_box_or_its_mistake(farm: Any) -> None:
     box = farm.add_box("box-c")
     good = run("check", "--box", str(box.file))
-    assert (good.returncode, good.stdout) == (0, "box-c: stack reference, renderer playwright, lane stub, dry\n")
+    assert good.returncode == 0, good.stdout
+    assert good.stdout.startswith("box-c: stack reference, renderer playwright, lane stub\n")
     box.file.write_text(box.file.read_text().replace("lane", "lain"))
     bad = run("check", "--box", str(box.file))
     assert bad.returncode == 2
