@@ -93,6 +93,17 @@ class Product(BaseModel):
     python: Path | None = None
     # model of each session, as the product names it; empty: the product's own default
     model: str = ""
+    # renderer electron: the commands that serve the front end and show it, where the checkout's own scripts don't
+    # fit; {backend_port}, {frontend_port} and {profile} stand for this box's
+    frontend: tuple[str, ...] = ()
+    electron: tuple[str, ...] = ()
+
+    @field_validator("electron")
+    @classmethod
+    def _has_its_own_profile(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if value and not any("{profile}" in word for word in value):
+            raise ValueError('must hold {profile}, as in "--user-data-dir={profile}": it never shares a person\'s own')
+        return value
 
 
 class Reference(BaseModel):

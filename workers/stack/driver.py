@@ -70,6 +70,10 @@ def make_driver(
 ) -> StackDriver:
     """The driver for the box's kind of stack. `announce` hears of each part that has come up while it boots."""
     # one driver's imports, not all
+    if box.stack == "openswarm":
+        from workers.stack.openswarm import OpenSwarmDriver  # noqa: PLC0415
+
+        return OpenSwarmDriver(box, manifest, book, mode=mode, lock_fd=lock_fd, announce=announce)
     from workers.stack.reference import ReferenceDriver  # noqa: PLC0415
 
     return ReferenceDriver(box, manifest, book, mode=mode, lock_fd=lock_fd, announce=announce)

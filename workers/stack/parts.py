@@ -41,6 +41,10 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
     # the name under which a restart is written into the part's log; empty: it is not
     restart_line: str = ""
+    # its working folder; None: the repository
+    folder: Path | None = None
+    # its environment is `environment` and the box's mark, and nothing else of ours
+    is_bare: bool = False
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -49,9 +53,14 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_RPC_TIMEOUT_S)
-        self.sock.connect(self._path)
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line.settimeout(_RPC_TIMEOUT_S)
+        try:
+            line.connect(self._path)
+        except OSError:
+            line.close()
+            raise
+        self.sock = line
 
 
 class _UnixTransport(xmlrpc.client.Transport):
@@ -59,8 +68,11 @@ class _UnixTransport(xmlrpc.client.Transport):
         super().__init__()
         self._socket_path = path
 
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:  # noqa: ARG002  # the base class's name
-        return _UnixConnection(self._socket_path)
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        made = _UnixConnection(self._socket_path)
+        # what the base class closes at its end
+        self._connection = (host, made)
+        return made
 
 
 class PartsTable:
@@ -108,6 +120,10 @@ class PartsTable:
         """The part has been started; whether it is healthy is for its driver to find out."""
         self._call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
 
+    def stop(self, name: str) -> None:
+        """The part has ended, asked first and killed where that did not help; it stays ended until `start`."""
+        self._call("stopProcess", name)
+
     @property
     def is_open(self) -> bool:
         """Whether supervisord was started and not yet closed."""
@@ -144,15 +160,25 @@ class PartsTable:
     def _write_script(self, part: Part) -> str:
         log = shlex.quote(str(self.log_of(part.name)))
         lines = [
+            f"cd {shlex.quote(str(part.folder or REPOSITORY))} 2>>{log} || exit 1",
             self._book.say_in_shell(part.name, part.argv, self._script_of(part.name)),
             # not by `env`, whose own command line would be another one for a moment
             *(f"export {name}={shlex.quote(value)}" for name, value in part.environment.items()),
+            # what a shell adds by itself
+            *(["unset PWD OLDPWD SHLVL _"] if part.is_bare else []),
             f"exec {shlex.join(part.argv)} >>{log} 2>&1",
         ]
         if part.restart_line:
             said = f'echo "[stack] {part.restart_line} RESTARTED at $(date +%H:%M:%S)" >>{log}'
             lines.insert(0, f"if {self._book.tells_in_shell(part.name)}; then {said}; fi")
         return "\n".join(["#!/bin/sh", *lines]) + "\n"
+
+    def _describe_shell(self, part: Part) -> tuple[str, ...]:
+        """What runs the part's script: before it has recorded itself it is nothing's process but supervisord's."""
+        shell = ("/bin/sh", str(self._script_of(part.name)))
+        if not part.is_bare:
+            return shell
+        return ("/usr/bin/env", "-i", f"PATH={os.defpath}", f"{MARK}={self._book.folder}", *shell)
 
     def _render(self, parts: tuple[Part, ...]) -> str:
         lines = [
@@ -172,7 +198,7 @@ class PartsTable:
         for part in parts:
             lines += [
                 f"[program:{part.name}]",
-                f"command=/bin/sh {_escape(shlex.quote(str(self._script_of(part.name))))}",
+                f"command={_escape(shlex.join(self._describe_shell(part)))}",
                 f"directory={_escape(REPOSITORY)}",
                 "autostart=false",
                 "autorestart=true",

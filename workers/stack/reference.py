@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from broker.errors import StackError
 from broker.types import Mode
 from workers.stack.parts import REPOSITORY, Part
+from workers.stack.ports import answers
 from workers.stack.renderer_part import describe_renderer
 from workers.stack.standins import REFERENCE, UNBUFFERED, describe_router, describe_sites
 from workers.stack.supervised import Build, SupervisedDriver
@@ -18,7 +19,10 @@ _REVISION_TIMEOUT_S = 60.0
 class ReferenceDriver(SupervisedDriver):
     """Boots the product's stand-in. Its backend waits for no other part, so all start at once."""
 
-    waves = (("router", "backend", "sites"),)
+    @property
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """One."""
+        return (("router", "backend", "sites"),)
 
     def describe_part(self, name: str, *, dashboard_id: str) -> Part:
         """Each part but the renderer is a command of `infra.reference`."""
@@ -35,9 +39,9 @@ class ReferenceDriver(SupervisedDriver):
         """Whether the part has answered just now."""
         ports = self.box.ports
         if name == "router":
-            return self.answers(f"http://127.0.0.1:{ports.router}/v1/models")
+            return answers(ports.router, "/v1/models")
         if name == "sites":
-            return self.answers(f"http://127.0.0.1:{ports.http}/healthz")
+            return answers(ports.http, "/healthz")
         if name == "backend":
             return self.backend_answers()
         return self.ready_file.exists() and self.renderer_answers()

@@ -6,22 +6,20 @@ own cards are put into its layout, which a renderer reads only when it mounts; t
 is healthy when it answers on such a card.
 
 A driver says: which parts there are and in which waves (`waves`), how each is started (`describe_part`) and known
-to be healthy (`is_healthy`), which ports are its own (`own_ports`), and what was built (`read_build`). It may
-prepare more (`prepare`), wait for what it does not start (`settle`) and name its backend otherwise (`backend_words`).
+to be healthy (`is_healthy`), which ports are its own (`own_ports`), what was built (`read_build`), and how its
+backend is told from other programs (`backend_words`, `backend_folder`). It may prepare more (`prepare`) and wait
+for what it does not start itself (`settle`).
 """
 
 from __future__ import annotations
 
 import shutil
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
-import httpx
 import psutil
 
 from broker.errors import StackError, UsageError
@@ -35,7 +33,9 @@ from workers.processes import ProcessBook, Recorded, find_survivors, kill_group,
 from workers.stack.driver import AUDIT_CARD, RAW_CARD, facts_path, folder_of
 from workers.stack.facts import StackFacts, write_facts
 from workers.stack.healing import choose_part, is_due
+from workers.stack.own_cards import pin_dashboard
 from workers.stack.parts import Part, PartsTable
+from workers.stack.ports import is_listened_on, listens_on
 
 # How long the parts may take to end by themselves, and then all of them together.
 GRACE_S = 5.0
@@ -59,8 +59,6 @@ class SupervisedDriver(ABC):
 
     # how long one part may take to come up
     boot_timeout_s = 60.0
-    # the parts that are started together, wave by wave; the renderer comes after all of them
-    waves: tuple[tuple[str, ...], ...] = ()
 
     def __init__(
         self,
@@ -80,7 +78,6 @@ class SupervisedDriver(ABC):
         self.data = self.folder / "data"
         self.ready_file = self.folder / "renderer.ready"
         self.table = PartsTable(self.folder, book)
-        self.http = httpx.Client(trust_env=False, timeout=2.0)
         self._lock_fd = lock_fd
         self._announce = announce
         self._give_up: Callable[[], bool] = lambda: False
@@ -89,6 +86,11 @@ class SupervisedDriver(ABC):
         self._killed: set[str] = set()
 
     # The steps that differ.
+
+    @property
+    @abstractmethod
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """The parts that are started together, wave by wave; the renderer comes after all of them."""
 
     @abstractmethod
     def describe_part(self, name: str, *, dashboard_id: str) -> Part:
@@ -101,6 +103,10 @@ class SupervisedDriver(ABC):
     @abstractmethod
     def own_ports(self) -> Mapping[str, int]:
         """The ports that nobody may hold before the stack, and nobody holds after it, by their name in the file."""
+
+    def ports_after(self) -> Mapping[str, int]:
+        """The ports that nobody holds once the stack has stopped."""
+        return self.own_ports()
 
     @abstractmethod
     def read_build(self) -> Build:
@@ -150,7 +156,7 @@ class SupervisedDriver(ABC):
             for wave in self.waves:
                 self._start_wave(wave)
             self.settle()
-            dashboard_id = self._pin_dashboard()
+            dashboard_id = pin_dashboard(self._product)
             self.table.rewrite(self.describe_part("renderer", dashboard_id=dashboard_id))
             self.table.start("renderer")
             facts = self._collect_facts(dashboard_id, build.result())
@@ -219,27 +225,31 @@ class SupervisedDriver(ABC):
             if self._give_up():
                 raise StackError("the box was told to end before its stack was up")
             if time.monotonic() > deadline_s or not self.table.is_alive():
+                said = self.table.read_tail(part)
                 raise StackError(
-                    f"the {part} of box {self.box.name} does not come up: {self.table.read_tail(part)}",
+                    f"the {part} of box {self.box.name} does not come up{f': {said}' if said else ''}",
                     hint=hint or f"see {self.table.log_of(part)}",
                 )
             time.sleep(_POLL_S)
 
-    def answers(self, url: str) -> bool:
-        """Whether a GET of the address, with no token, is answered by a success."""
+    def holds(self, part: str, port: int) -> bool:
+        """Whether the part, or a child of it, is who listens on the port."""
+        process = self.book.last(part)
+        if process is None or not process.is_alive():
+            return False
         try:
-            return self.http.get(url).is_success
-        except httpx.HTTPError:
+            leader = psutil.Process(process.pid)
+            return any(listens_on(one, port) for one in (leader, *leader.children(recursive=True)))
+        except psutil.Error:
             return False
 
     def backend_answers(self) -> bool:
-        """Whether the backend answers a request that needs the token."""
+        """Whether the backend answers a request that needs the token, and has made its dashboard."""
         try:
             with self._product("") as product:
-                product.list_dashboards()
+                return bool(product.list_dashboards())
         except (ProductError, OSError):
             return False
-        return True
 
     def renderer_answers(self) -> bool:
         """Whether the renderer of the booted stack is healthy by bv3's own card."""
@@ -288,17 +298,6 @@ class SupervisedDriver(ABC):
         token = (self.data / "auth.token").read_text("ascii").strip()
         url = f"http://127.0.0.1:{self.box.ports.backend}"
         return ProductClient(ProductAddress(url=url, token=token, dashboard_id=dashboard_id))
-
-    def _pin_dashboard(self) -> str:
-        """The id of the one dashboard, which holds bv3's own cards and nothing else now."""
-        with self._product("") as product:
-            found = product.list_dashboards()
-        if len(found) != 1:
-            raise StackError(f"a fresh data root has {len(found)} dashboards instead of one")
-        with self._product(found[0]) as product:
-            cards = {card: _describe_card(card, found[0]) for card in (AUDIT_CARD, RAW_CARD)}
-            product.write_layout({**product.read_layout(), "browser_cards": cards})
-        return found[0]
 
     def _collect_facts(self, dashboard_id: str, build: Build) -> StackFacts:
         ports = self.box.ports
@@ -360,31 +359,7 @@ class SupervisedDriver(ABC):
         return frozenset(item.pid for item in self.book.read() if item.name not in parts)
 
     def _list_left(self) -> list[str]:
-        taken = [f"port {port}" for port in self.own_ports().values() if is_listened_on(port)]
+        taken = [f"port {port}" for port in self.ports_after().values() if is_listened_on(port)]
         names = {item.pid: item.name for item in self.book.read()}
         survivors = find_survivors(self.book, spare=self._others())
         return taken + [f"{names.get(one.pid, 'a child')} (pid {one.pid})" for one in survivors]
-
-
-def _describe_card(browser_id: str, dashboard_id: str) -> dict[str, Any]:
-    """A user's card, which the product never reuses and never closes."""
-    return {
-        "browser_id": browser_id,
-        "url": "about:blank",
-        "tabs": [],
-        "activeTabId": "",
-        "spawned_by": None,
-        "keep_open": True,
-        "dashboard_id": dashboard_id,
-        "x": 0,
-        "y": 0,
-        "width": 400,
-        "height": 300,
-    }
-
-
-def is_listened_on(port: int) -> bool:
-    """Whether somebody takes connections on the loopback port."""
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,234 @@
+"""A product's checkout as it lies there: what is missing in it, its revision, its own environment.
+
+bv3 installs nothing in a checkout and writes nothing into it: it names the command that does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from broker.errors import StackError
+from workers.boxfile import BoxFile
+
+# Where the environment of a backend usually is, in the order of looking.
+ENVIRONMENTS = ("backend/.venv", ".venv", "backend/venv", "venv")
+_PYTHON_TIMEOUT_S = 30.0
+_GIT_TIMEOUT_S = 60.0
+_REVISION_DIGITS = 8
+# What an installation, a run or a build puts beside the source.
+_LEFT_OUT = frozenset({"__pycache__", ".venv", "venv", "node_modules", "data", "dist", "build"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What a checkout lacks, and the command that a person gives to make it."""
+
+    what: str
+    command: str
+
+    def __str__(self) -> str:
+        """Both, in one line."""
+        return f"{self.what} ({self.command})"
+
+
+def inspect_checkout(box: BoxFile) -> tuple[Problem, ...]:
+    """All that the box's checkout lacks before its stack can be started; none for a box without a checkout."""
+    if box.checkout is None:
+        return ()
+    checkout = box.checkout
+    if not (checkout / "backend" / "main.py").is_file():
+        return (
+            Problem(
+                what=f"{checkout} holds no backend/main.py",
+                command=f"git clone THE_PRODUCT {quote(str(checkout))}, or name the right checkout in the box file",
+            ),
+        )
+    found = [*_inspect_python(box, checkout), *_inspect_git(checkout)]
+    if box.renderer == "electron":
+        found += [*_inspect_frontend(box, checkout), *_inspect_electron(box, checkout), *_inspect_display()]
+    return tuple(found)
+
+
+def find_python(box: BoxFile) -> Path | None:
+    """The interpreter of the checkout's own environment, links kept: they are what makes it one."""
+    if box.checkout is None:
+        return None
+    if box.product.python is not None:
+        named = box.checkout / box.product.python
+        return named if named.is_file() else None
+    places = (box.checkout / place / "bin" / "python" for place in ENVIRONMENTS)
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_revision(checkout: Path) -> tuple[str, bool | None]:
+    """The checkout's revision, as `bv3-grade verify` names it, and whether its tree is clean.
+
+    The commit's short form, `+changes` behind it when files differ; without git a hash over backend/, and whether
+    it is clean can't be told. Raises StackError when git is not there or does not answer.
+    """
+    if not (checkout / ".git").exists():
+        return _hash_backend(checkout), None
+    head = _git(checkout, "rev-parse", f"--short={_REVISION_DIGITS}", "HEAD").strip()
+    filters = _git(checkout, "config", "--name-only", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
+    # nothing that the checkout's own settings name is run; by environment, since a name may have "=" in it
+    quiet = {"GIT_CONFIG_COUNT": str(len(filters) - 1)}
+    for number, name in enumerate(filters[:-1]):
+        quiet |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
+    changed = _git(checkout, "status", "--porcelain", "--ignore-submodules=all", settings=quiet).strip()
+    return (f"{head}+changes", False) if changed else (head, True)
+
+
+def read_package(folder: Path) -> dict[str, object]:
+    """The folder's package.json; empty when it has none that can be read."""
+    try:
+        plain = json.loads((folder / "package.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return plain if isinstance(plain, dict) else {}
+
+
+def clean_path() -> str:
+    """PATH without bv3's own environment: the product must not find our Python where it looks for its own."""
+    own = str(Path(sys.prefix) / "bin") if sys.prefix != sys.base_prefix else ""
+    told = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(place for place in told if place != own)
+
+
+def _inspect_python(box: BoxFile, checkout: Path) -> Iterator[Problem]:
+    requirements = next(
+        (name for name in ("requirements.lock", "requirements.txt") if (checkout / "backend" / name).is_file()),
+        "requirements.lock",
+    )
+    install = f"-m pip install -r {quote(str(checkout / 'backend' / requirements))}"
+    python = find_python(box)
+    if python is None:
+        made = checkout / ENVIRONMENTS[0]
+        named = box.product.python
+        yield Problem(
+            what=f"{checkout} has no Python environment: "
+            + (f"there is no {checkout / named}" if named else f"none of {', '.join(ENVIRONMENTS)} holds bin/python"),
+            command=f"python3.13 -m venv {quote(str(made))} && {quote(str(made / 'bin' / 'python'))} {install}",
+        )
+        return
+    if why := _try_python(python):
+        yield Problem(what=f"{python} can't run uvicorn: {why}", command=f"{quote(str(python))} {install}")
+
+
+def _try_python(python: Path) -> str:
+    """Why the interpreter can't serve the backend; empty when it can."""
+    try:
+        done = subprocess.run(
+            [python, "-c", "import uvicorn"],
+            env={"PATH": clean_path(), "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PYTHON_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+    return lines[-1] if done.returncode else ""
+
+
+def _inspect_git(checkout: Path) -> Iterator[Problem]:
+    if not (checkout / ".git").exists():
+        return
+    try:
+        _git(checkout, "rev-parse", "HEAD")
+    except StackError as error:
+        yield Problem(what=error.message, command=error.hint or "git status")
+
+
+def _inspect_frontend(box: BoxFile, checkout: Path) -> Iterator[Problem]:
+    folder = checkout / "frontend"
+    if not (folder / "node_modules").is_dir():
+        yield Problem(what=f"{folder} has no node_modules", command=f"npm --prefix {quote(str(folder))} ci")
+    elif not box.product.frontend and not (folder / "node_modules" / ".bin" / "webpack").exists():
+        yield Problem(
+            what=f"{folder / 'node_modules'} holds no webpack", command=f"npm --prefix {quote(str(folder))} ci"
+        )
+
+
+def _inspect_electron(box: BoxFile, checkout: Path) -> Iterator[Problem]:
+    folder = checkout / "electron"
+    if box.product.electron:
+        return
+    if not (folder / "node_modules" / ".bin" / "electron").exists():
+        yield Problem(what=f"{folder} holds no Electron", command=f"npm --prefix {quote(str(folder))} ci")
+    main = read_package(folder).get("main")
+    if isinstance(main, str) and not any((folder / f"{main}{end}").exists() for end in ("", ".js", "/index.js")):
+        yield Problem(
+            what=f"{folder / main}, Electron's main file, is not built",
+            command=f"npm --prefix {quote(str(folder))} run build",
+        )
+
+
+def _inspect_display() -> Iterator[Problem]:
+    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        yield Problem(
+            what="there is no display: neither DISPLAY nor WAYLAND_DISPLAY is set",
+            command='start it in a desktop session or by xvfb-run, or set renderer = "playwright"',
+        )
+
+
+def _hash_backend(checkout: Path) -> str:
+    """`tree-` and a hash over every file of the backend's source, by name and content."""
+    digest = hashlib.sha256()
+    root = checkout / "backend"
+    for path in sorted(_list_source(root), key=lambda one: one.relative_to(root).as_posix()):
+        name = path.relative_to(root).as_posix().encode("utf-8", "surrogateescape")
+        content = path.read_bytes()
+        digest.update(b"%d:%s%d:" % (len(name), name, len(content)))
+        digest.update(content)
+    return f"tree-{digest.hexdigest()[:12]}"
+
+
+def _list_source(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        yield from (path for name in names if (path := Path(folder, name)).is_file() and not path.is_symlink())
+
+
+def _git(root: Path, *arguments: str, settings: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
+    """What git prints; it changes nothing, not even its index. Raises StackError, unless it may fail."""
+    safe = ("safe.directory=*", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null")
+    command = ["git", "--no-pager", "--no-optional-locks", *(part for one in safe for part in ("-c", one))]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {
+        "GIT_CEILING_DIRECTORIES": str(root.resolve().parent),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        # an object that is missing is fetched from nowhere
+        "GIT_ALLOW_PROTOCOL": "none",
+        **(settings or {}),
+    }
+    try:
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise StackError(f"git is not on PATH, so the revision of {root} can't be told", hint="install git") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StackError(f"git does not answer in {root}: {error}", hint=f"git -C {root} status") from error
+    if done.returncode and not may_fail:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+        raise StackError(f"git refuses {root}: {said[-1]}", hint=f"git -C {root} status")
+    return done.stdout.decode("utf-8", "replace")
