@@ -36,6 +36,8 @@ class OpenSwarmDriver(SupervisedDriver):
 
     # the backend's imports alone take 13 s on two idle cores, and a first webpack build longer
     boot_timeout_s = 120.0
+    # it may have to be installed first, by the product
+    router_timeout_s = 120.0
 
     _python = Path()
     _router_adopted = False
@@ -109,6 +111,7 @@ class OpenSwarmDriver(SupervisedDriver):
         self.wait_for(
             "router",
             self._router_answers,
+            timeout_s=self.router_timeout_s,
             hint=f"nothing answers GET {url} with 200: start the router of lane {self.box.lane} there, "
             'or set lane = "stub"; an own router that the product installs needs the network',
         )

@@ -218,9 +218,11 @@ class SupervisedDriver(ABC):
                 kill_survivors(self.book, spare=self._others())
             time.sleep(_POLL_S)
 
-    def wait_for(self, part: str, condition: Callable[[], bool], *, hint: str | None = None) -> None:
+    def wait_for(
+        self, part: str, condition: Callable[[], bool], *, timeout_s: float | None = None, hint: str | None = None
+    ) -> None:
         """The condition holds. Raises StackError when it does not in time, or nobody wants it any more."""
-        deadline_s = time.monotonic() + self.boot_timeout_s
+        deadline_s = time.monotonic() + (self.boot_timeout_s if timeout_s is None else timeout_s)
         while not condition():
             if self._give_up():
                 raise StackError("the box was told to end before its stack was up")

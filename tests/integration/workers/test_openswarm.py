@@ -362,7 +362,7 @@ def test_a_lane_whose_router_never_answers_is_named_with_what_to_do(
     checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box = make_box(checkout, tmp_path / "run", lane="sonnet")
-    monkeypatch.setattr("workers.stack.openswarm.OpenSwarmDriver.boot_timeout_s", 8.0)
+    monkeypatch.setattr("workers.stack.openswarm.OpenSwarmDriver.router_timeout_s", 0.5)
     with pytest.raises(StackError, match="the router of box box-a does not come up") as failed, booted(box):
         pass
     assert f"http://127.0.0.1:{checkout.ports['router']}/v1/models" in str(failed.value.hint)
