@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from broker.terminal import run_command, verbose_option
-from workers import box_commands, page_commands, trial_commands
+from workers import box_commands, lifecycle_commands, page_commands, trial_commands
 
 _box = click.option(
     "--box",
@@ -25,25 +25,6 @@ _box = click.option(
 @verbose_option
 def box() -> None:
     """A box: one stack of the product under test, worked by one supervisor."""
-
-
-@box.command()
-@_box
-@click.option("-v", "--verbose", is_flag=True, help="log more")
-def work(box_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes it by name
-    """Boot the stack and work the box's queue until told to end.
-
-    The first SIGTERM or Ctrl-C finishes the running run, the second stops at once. Ends with 0 when
-    drained, 130 when stopped at once, 3 when the box is worked elsewhere or a service is away.
-    """
-    from broker.log import configure_log
-    from broker.settings import load_settings, read_manifest
-    from workers.boxfile import open_box
-    from workers.supervisor import Supervisor
-
-    loaded = open_box(box_file)
-    configure_log(service="box", verbose=verbose)
-    sys.exit(Supervisor(loaded, box_file.absolute(), read_manifest(load_settings())).run())
 
 
 @box.command()
@@ -115,7 +96,8 @@ def resume(box_file: Path) -> None:
     click.echo(f"{loaded.name}: " + ("takes runs again" if was_drained else "was not drained"))
 
 
-for _command in (*box_commands.COMMANDS, *page_commands.COMMANDS, *trial_commands.COMMANDS):
+_GROUPS = (lifecycle_commands, box_commands, page_commands, trial_commands)
+for _command in (command for group in _GROUPS for command in group.COMMANDS):
     box.add_command(_command)
 
 

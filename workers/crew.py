@@ -36,6 +36,8 @@ class Doing:
     # the run's phase, or why it is contended
     detail: str
     since_s: float
+    # when the worker last said anything at all
+    heard_s: float
 
 
 class Crew:
@@ -63,7 +65,8 @@ class Crew:
         self._heard_s = 0.0
         self._ending_s: float | None = None
         self._stuck: str | None = None
-        self.doing = Doing(phase="starting", detail="", since_s=time.monotonic())
+        now_s = time.monotonic()
+        self.doing = Doing(phase="starting", detail="", since_s=now_s, heard_s=now_s)
 
     @property
     def news_fd(self) -> int | None:
@@ -77,8 +80,8 @@ class Crew:
 
     def start(self) -> None:
         """A worker process runs; it consumes once `let_go` was called."""
-        self._worker = self._start_worker()
         self._heard_s = time.monotonic()
+        self._worker = self._start_worker()
         self._do("starting", "")
         if self._may_consume:
             self._worker.let_go()
@@ -102,6 +105,7 @@ class Crew:
         is_news = False
         for line in self._worker.read_news() if self._worker else ():
             self._heard_s = time.monotonic()
+            self.doing = dataclasses.replace(self.doing, heard_s=self._heard_s)
             word, _, detail = line.partition(" ")
             is_news = self._take(word, detail) or is_news
         return is_news
@@ -201,7 +205,7 @@ class Crew:
     def _do(self, phase: str, detail: str) -> None:
         is_same = (self.doing.phase, self.doing.detail) == (phase, detail)
         since_s = self.doing.since_s if is_same else time.monotonic()
-        self.doing = Doing(phase=phase, detail=detail, since_s=since_s)
+        self.doing = Doing(phase=phase, detail=detail, since_s=since_s, heard_s=self._heard_s)
 
     def _reason_to_kill(self, now_s: float) -> str | None:
         entry = self._journal.read_running()

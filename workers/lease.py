@@ -12,32 +12,34 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psutil
 import structlog
 
 from broker.errors import BoxHeldError
 from broker.store.box_client import BoxClient, Machine
-from workers.processes import ProcessBook, kill_survivors
+from workers.processes import SUPERVISOR, ProcessBook, kill_survivors, read_boot
 
 log = structlog.get_logger(__name__)
 
 
 def identify_machine() -> Machine:
     """This process, this boot, this network namespace, this machine."""
-    return Machine(machine=_read_machine_id(), boot=_read_boot(), namespace=_read_namespace(), pid=os.getpid())
+    return Machine(machine=_read_machine_id(), boot=read_boot(), namespace=_read_namespace(), pid=os.getpid())
 
 
-def take_lease(client: BoxClient, me: Machine, folder: Path, book: ProcessBook, facts: dict[str, Any]) -> UUID:
-    """The lease's token; no process of a dead predecessor is left.
+def end_predecessor(book: ProcessBook) -> None:
+    """No process of a dead predecessor is left, and the book begins with this one.
 
-    Call it with the folder's lock held: a predecessor that is named in the folder is dead then. Raises
-    BoxHeldError when the box beats elsewhere.
+    Call it with the folder's lock held: whoever is named in the folder is dead then.
     """
-    before = _read_predecessor(folder)
-    killed = kill_survivors(book)
-    if killed:
+    if killed := kill_survivors(book):
         log.warning("ended what a dead predecessor left", processes=killed)
     book.clear()
+    book.record(SUPERVISOR, os.getpid())
+
+
+def take_lease(client: BoxClient, me: Machine, folder: Path, facts: dict[str, Any]) -> UUID:
+    """The lease's token. Raises BoxHeldError when the box beats elsewhere, naming host and pid."""
+    before = _read_predecessor(folder)
     try:
         token = client.register(me, facts=facts)
     except BoxHeldError as error:
@@ -45,8 +47,8 @@ def take_lease(client: BoxClient, me: Machine, folder: Path, book: ProcessBook, 
             raise
         # Its beats are younger than it is dead.
         token = client.register(me, predecessor_dead=True, facts=facts)
+    # not before: a process that did not get the lease is nobody's predecessor
     (folder / "supervisor.json").write_text(json.dumps(asdict(me)), encoding="utf-8")
-    book.record("supervisor", me.pid)
     return token
 
 
@@ -72,13 +74,6 @@ def _read_machine_id() -> str:
         except OSError:
             continue
     return f"{host}/{uuid.getnode():012x}"
-
-
-def _read_boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return f"{psutil.boot_time():.0f}"
 
 
 def _read_namespace() -> str:

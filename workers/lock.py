@@ -8,17 +8,24 @@ import os
 import socket
 import struct
 import sys
+import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from broker.errors import BoxHeldError
+from workers.processes import MARK
 
 # Above what supervisord closes in its children (its `minfds`).
 _HIGH_FD = 300
 _FIRST_PORT = 20000
 _PORTS = 20000
+_FOLDER_LOCK = "supervisor.pid"
+_PROBE_S = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,23 +41,53 @@ class HostLock:
             self.fd = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who has a lock; what could not be told is empty or 0."""
+
+    pid: int = 0
+    box: str = ""
+    folder: str = ""
+
+    def __str__(self) -> str:
+        """In words, with the host."""
+        known = [f"box {self.box}"] if self.box else []
+        known += [f"folder {self.folder}"] if self.folder else []
+        known += [f"pid {self.pid or 'unknown'}", f"host {socket.gethostname()}"]
+        return ", ".join(known)
+
+    def describe(self) -> dict[str, object]:
+        """For an error's data."""
+        return {"machine": socket.gethostname(), "pid": self.pid or None, "box": self.box, "folder": self.folder}
+
+
 def bind_host_lock(name: str) -> HostLock:
-    """The lock is ours. Raises BoxHeldError, naming the process that bound it, when it is not to be had."""
+    """The lock is ours. Raises BoxHeldError, naming the box that has it, when it is not to be had."""
     sock = _make_socket()
     try:
         sock.bind(_address_of(name))
         sock.listen(1)
     except OSError as error:
-        pid = _find_holder(name)
         sock.close()
+        holder = find_holder(name)
         raise BoxHeldError(
-            f"another stack runs on this machine ({name}{f', bound by pid {pid}' if pid else ''})",
-            holder={"lock": name, "pid": pid},
-            hint='stop that box, or give this one its own block of ports with isolation = "ports"',
+            f"another stack runs on this machine: {holder}",
+            holder={"lock": name, **holder.describe()},
+            hint="bv3-box down --box FILE ends that box; isolation netns or ports lets several live side by side",
         ) from error
     fd = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD, _HIGH_FD)
     sock.close()
     return HostLock(fd=fd)
+
+
+def find_holder(name: str) -> Holder:
+    """The box that has the host lock: its supervisor, or what is left of it."""
+    pids = [*_list_holders(name)]
+    folders = [folder for pid in pids if (folder := _find_folder(pid)) is not None]
+    if folders:
+        pid, box = read_folder_lock(folders[0])
+        return Holder(pid=pid if pid in pids else pids[0], box=box, folder=str(folders[0]))
+    return Holder(pid=pids[0] if pids else _ask_for_binder(name))
 
 
 def _has_abstract_sockets() -> bool:
@@ -65,41 +102,119 @@ def _make_socket() -> socket.socket:
 def _address_of(name: str) -> str | tuple[str, int]:
     if _has_abstract_sockets():
         return f"\0{name}"
-    return ("127.0.0.1", _FIRST_PORT + zlib.crc32(name.encode()) % _PORTS)
+    return ("127.0.0.1", _port_of(name))
 
 
-def _find_holder(name: str) -> int | None:
-    """The pid that bound the lock, where the kernel tells it."""
+def _port_of(name: str) -> int:
+    return _FIRST_PORT + zlib.crc32(name.encode()) % _PORTS
+
+
+def _list_holders(name: str) -> Iterator[int]:
+    """The processes that have the lock open, as far as this user may see them, lowest pid first."""
     if not _has_abstract_sockets():
-        return None
+        with contextlib.suppress(psutil.AccessDenied):
+            found = psutil.net_connections("tcp")
+            yield from sorted({one.pid for one in found if one.pid and one.laddr and one.laddr.port == _port_of(name)})
+        return
+    wanted = {f"socket:[{inode}]" for inode in _list_inodes(name)}
+    for pid in sorted(psutil.pids()):
+        # another user's can't be read, and one may have ended
+        with contextlib.suppress(OSError):
+            if any(_read_link(entry) in wanted for entry in Path(f"/proc/{pid}/fd").iterdir()):
+                yield pid
+
+
+def _list_inodes(name: str) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/unix").read_text("utf-8", errors="replace").splitlines()[1:]:
+            fields = line.split(maxsplit=7)
+            if fields[7:] == [f"@{name}"]:
+                yield fields[6]
+
+
+def _read_link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""
+
+
+def _find_folder(pid: int) -> Path | None:
+    """The folder of the box that this process is of: marked with it, or its supervisor, which has its lock open."""
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(pid)
+        if (folder := process.environ().get(MARK)) is not None:
+            return Path(folder)
+        return next((Path(file.path).parent for file in process.open_files() if file.path.endswith(_FOLDER_LOCK)), None)
+    return None
+
+
+def _ask_for_binder(name: str) -> int:
+    """The pid that bound the lock, where the kernel tells it; it may have ended. 0: nobody knows."""
+    if not _has_abstract_sockets():
+        return 0
     with contextlib.suppress(OSError), _make_socket() as sock:
         sock.settimeout(0.5)
         sock.connect(_address_of(name))
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid: int = struct.unpack("3i", credentials)[0]
-        return pid or None
-    return None
+        return pid
+    return 0
 
 
-def lock_folder(folder: Path) -> IO[str]:
+def lock_folder(folder: Path, *, box: str = "") -> IO[str]:
     """This process is the one supervisor of the folder until it ends; the file names it.
 
     Raises BoxHeldError, naming the process, when another holds it.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = (folder / "supervisor.pid").open("a+", encoding="ascii")
+    file = (folder / _FOLDER_LOCK).open("a+", encoding="utf-8")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(file)
     except BlockingIOError as error:
-        file.seek(0)
-        pid = file.read().strip()
         file.close()
+        pid, name = read_folder_lock(folder)
+        holder = Holder(pid=pid, box=name, folder=str(folder))
         raise BoxHeldError(
-            f"this box is already worked on host {socket.gethostname()}, pid {pid or 'unknown'}",
-            holder={"pid": pid, "machine": socket.gethostname()},
-            hint="stop it there first",
+            f"this box is already worked: {holder}", holder=holder.describe(), hint="bv3-box down ends it"
         ) from error
     file.truncate(0)
-    file.write(str(os.getpid()))
+    file.write(f"{os.getpid()}\n{box}\n")
     file.flush()
     return file
+
+
+def _take(file: IO[str]) -> None:
+    """The lock on the open file is ours. Raises BlockingIOError when it stays another's for a moment."""
+    deadline_s = time.monotonic() + _PROBE_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # `is_locked` has it for microseconds
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_PROBE_S / 20)
+        else:
+            return
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process has the folder's lock."""
+    try:
+        with (folder / _FOLDER_LOCK).open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def read_folder_lock(folder: Path) -> tuple[int, str]:
+    """The pid and the box that the folder's lock last named; 0 and nothing where none did."""
+    try:
+        pid, box, *_ = [*(folder / _FOLDER_LOCK).read_text("utf-8", errors="replace").splitlines(), "", ""]
+    except OSError:
+        return 0, ""
+    return (int(pid) if pid.isdecimal() else 0), box

@@ -161,11 +161,16 @@ def _list_socket_inodes(pid: int) -> Iterator[int]:
 
 def describe_holders(listeners: Collection[Listener]) -> str:
     """`pid 123 (nc -l 8324)` for each process that holds one, as far as it can be seen."""
+    return ", ".join(map(describe_process, find_holders(listeners))) or "a process that can't be seen from here"
+
+
+def find_holders(listeners: Collection[Listener]) -> tuple[int, ...]:
+    """The processes that hold one of them, as far as they can be seen, lowest pid first."""
     pids = {item.pid for item in listeners if item.pid is not None}
     inodes = {item.inode for item in listeners if item.inode is not None}
     if inodes:
         pids |= {pid for pid in list_pids() if not inodes.isdisjoint(_list_socket_inodes(pid))}
-    return ", ".join(describe_process(pid) for pid in sorted(pids)) or "a process that can't be seen from here"
+    return tuple(sorted(pids))
 
 
 def describe_process(pid: int) -> str:

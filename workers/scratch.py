@@ -27,13 +27,18 @@ def make_scratch(folder: Path) -> Path:
 
 def drop_scratch(folder: Path) -> None:
     """The box's temporary folder is gone, with all that is in it."""
-    try:
-        noted = Path((folder / _NOTE).read_text("utf-8"))
-    except FileNotFoundError:
-        return
-    if _is_scratch(noted):
+    noted = find_scratch(folder)
+    if noted is not None and _is_scratch(noted):
         shutil.rmtree(noted, ignore_errors=True)
     (folder / _NOTE).unlink(missing_ok=True)
+
+
+def find_scratch(folder: Path) -> Path | None:
+    """The temporary folder that was noted for the box; None without one."""
+    try:
+        return Path((folder / _NOTE).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
 
 
 def _is_scratch(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""`bv3-box work`: the one process that answers for a box.
+"""The one process that answers for a box: it keeps the stack, and, in a farm, holds the lease and one worker.
 
-It holds the lease and the host lock, boots the stack, keeps one Celery worker, beats, sends records, kills
-what runs beyond its limit. It runs no order itself, so nothing that an order does can stop it.
+It is `up` (the stack is kept alive, no queue is worked) or at work. It runs no order itself, so nothing that an
+order does can stop it. It can be asked over a socket in the box's folder (`workers.control`).
 """
 
 from __future__ import annotations
@@ -14,259 +14,334 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import structlog
 
-from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, StackError
+from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, Bv3Error, StackError, UsageError
+from broker.holds import say_what_ends
 from broker.ready import tell_ready
 from broker.settings import Manifest
-from broker.store.box_client import BeatAnswer, BoxClient
 from broker.types import Mode
-from workers.beats import Pulse, Sign
 from workers.boxfile import BoxFile
-from workers.crew import Crew
-from workers.journal import Journal
-from workers.lease import identify_machine, take_lease
+from workers.checks import HealthCheck, Verifier
+from workers.control import ControlServer, Request
+from workers.events import EventLog
+from workers.farmside import FarmSide
+from workers.holding import Holding
+from workers.lease import end_predecessor
 from workers.lock import bind_host_lock, lock_folder
 from workers.processes import ProcessBook, kill_survivors
 from workers.scratch import drop_scratch, make_scratch
-from workers.stack.driver import StackDriver, make_driver
-from workers.uplink import Uplink
-from workers.worker_process import WorkerProcess
-from workers.workplace import evidence_store, journal_path
-
-if TYPE_CHECKING:
-    from broker.publish import Publisher
+from workers.stack.facts import StackFacts
+from workers.stackkeeper import StackKeeper
+from workers.verification import hash_catalogue
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0
-SAVE_TIMEOUT_S = 15.0
-ANSWER_TIMEOUT_S = 5.0
-SAVE_TIMEOUT_AT_ONCE_S = 3.0
+NO_FARM_HINT = "bv3-farm admit NAME gives a box its logins; up, status and the commands by hand need none"
 
 
 @dataclass(slots=True)
 class Told:
-    """What this supervisor has been told. Set by signals and by the beat's thread, read by the main loop."""
+    """What this supervisor has been told. Set by signals and by the control socket, read by the main loop."""
 
     drain: bool = False
     stop_now: bool = False
-    stale: bool = False
-    deaf: bool = False
 
 
 class Supervisor:
-    """One box at work. `run` ends everything that it started before it returns."""
+    """One box. `run` ends everything that it started before it returns."""
 
-    def __init__(self, box: BoxFile, box_file: Path, manifest: Manifest, *, mode: Mode = Mode.DRY) -> None:
+    def __init__(
+        self, box: BoxFile, box_file: Path, manifest: Manifest, *, mode: Mode = Mode.DRY, works: bool = True
+    ) -> None:
+        if works and not box.has_farm:
+            raise UsageError(f"box {box.name} belongs to no farm, so there is no queue to work", hint=NO_FARM_HINT)
         self._box = box
         self._mode = mode
-        self._box_file = box_file
         self._manifest = manifest
+        self._works = works
         self._book = ProcessBook(folder=box.folder)
+        self._events = EventLog(box.folder)
         self._told = Told()
-        self._is_gone = False
-        # what wakes the main loop: a signal, or the beat's thread
+        self._holding = Holding(box.folder)
+        self._holds = self._list_holds()
+        self._verifier = Verifier(box.folder, self._book)
+        self._stack: StackKeeper | None = None
+        self._stage = "starting"
+        self._began_s = time.time()
+        self._run: dict[str, Any] | None = None
+        self._farm: FarmSide | None = None
+        if box.has_farm:
+            self._farm = FarmSide(
+                box,
+                box_file,
+                self._book,
+                self._events,
+                self._holding,
+                name_phase=self._name_phase,
+                describe=self._describe,
+                wake=self._wake_up,
+            )
+        self._health = HealthCheck(box_file, self._book, self._note_health)
+        # what wakes the main loop: a signal, the beat's thread, or the control socket's
         self._waker, self._woken = socket.socketpair()
         for end in (self._waker, self._woken):
             end.setblocking(False)  # noqa: FBT003  # the socket module has no name for it
 
     def run(self) -> int:
-        """The box has worked until it was told to end; the exit code.
+        """The box has been up until it was told to end; the exit code.
 
-        Raises BoxHeldError when another process works it, DatabaseError when the farm is away at the start,
+        Raises BoxHeldError when another process has it, DatabaseError when the farm is away at the start,
         StackError when the stack does not come up.
         """
         box = self._box
         with ExitStack() as held:
-            held.enter_context(lock_folder(box.folder))
+            held.enter_context(lock_folder(box.folder, box=box.name))
             self._install_signals()
-            client = BoxClient(box.farm().database_url, application=f"bv3-{box.name}")
-            held.callback(client.close)
-            token = take_lease(client, identify_machine(), box.folder, self._book, self._describe())
-            # after the lease: the predecessor's processes are gone
+            end_predecessor(self._book)
             held.callback(drop_scratch, box.folder)
             make_scratch(box.folder)
-            # one for the main thread, one for the beat's
-            journal, self._beat_journal = Journal(journal_path(box)), Journal(journal_path(box))
-            held.callback(journal.close)
-            evidence = evidence_store(box)
-            self._uplink = Uplink(box.name, journal_path(box), evidence, self._make_publisher)
-            self._pulse = Pulse(client=client, token=token, look=self._look, hear=self._hear, folder=box.folder)
-            self._crew = Crew(
-                journal,
-                start_worker=lambda: WorkerProcess(box, self._box_file, token, self._book),
-                report=self._pulse.add_event,
-                tell_of_dead=self._say_what_is_open,
+            control = held.enter_context(
+                ControlServer(box.folder, look=self._look, hear=self._hear_end, wake=self._wake_up)
             )
-            self._crew.settle()
-            evidence.keep_only(record.attempt for record in journal.list_kept())
+            # the predecessor's stack held it until it was gone
+            lock = bind_host_lock(box.lock_name)
+            held.callback(lock.release)
+            if self._farm is not None:
+                self._farm.open(held)
             tell_ready()
-            return self._work(journal)
-
-    def _work(self, journal: Journal) -> int:
-        # after settling: until then the predecessor's stack held it
-        lock = bind_host_lock(self._box.lock_name)
-        stack = make_driver(self._box, self._manifest, self._book, mode=self._mode, lock_fd=lock.fd)
-        self._pulse.open()
-        self._say_what_is_open()
-        self._uplink.open()
-        try:
-            # Its imports take as long as the stack's boot; it consumes only when let go.
-            self._crew.start()
-            self._boot(stack)
-            self._loop(stack)
-        finally:
-            self._end(stack, journal)
-            lock.release()
-        if self._told.stale:
+            self._stack = StackKeeper(box, self._manifest, self._book, self._events, mode=self._mode, lock_fd=lock.fd)
+            self._live(self._stack, control)
+        if self._farm is not None and self._farm.is_stale:
             return EXIT_SERVICE
         return EXIT_INTERRUPTED if self._told.stop_now else EXIT_OK
 
-    def _boot(self, stack: StackDriver) -> None:
-        begun_s = time.monotonic()
-        facts = stack.boot(give_up=lambda: self._told.drain or self._told.stale)
-        log.info("stack is healthy", revision=facts.revision, seconds=round(time.monotonic() - begun_s, 1))
-        self._processes = len(self._book.read())
-        self._crew.let_go()
+    def _live(self, stack: StackKeeper, control: ControlServer) -> None:
+        if self._farm is not None:
+            self._farm.begin()
+        try:
+            if self._farm is not None and self._works:
+                self._farm.work(is_stack_healthy=False)
+            self._boot(stack)
+            self._loop(stack, control)
+        except StackError:
+            if not self._told.drain:
+                raise
+        finally:
+            self._end(stack)
 
-    def _loop(self, stack: StackDriver) -> None:
-        while not (self._told.stale or self._told.stop_now or self._crew.has_ended):
+    def _boot(self, stack: StackKeeper) -> None:
+        self._stage = "starting"
+        self._verifier.forget()
+        stack.boot(give_up=self._is_over)
+        self._stage = "up"
+        if self._farm is not None:
+            if self._farm.wants_work:
+                self._farm.work(is_stack_healthy=True)
+            self._farm.beat_now()
+
+    def _loop(self, stack: StackKeeper, control: ControlServer) -> None:
+        while not self._is_over():
+            farm = self._farm
             if self._told.drain:
-                self._crew.ask_to_end()
+                if farm is None or farm.is_resting:
+                    return
+                farm.rest()
             self._sleep()
-            is_news = self._crew.listen()
-            is_news = self._crew.look_after() or is_news
-            if self._told.deaf:
-                self._told.deaf = False
-                self._crew.hear_again()
-            self._notice_restarts()
-            if is_news:
-                self._uplink.wake()
-                self._pulse.beat_now()
-            if not stack.is_alive():
+            for request in control.take():
+                self._answer(stack, request)
+            if farm is not None:
+                farm.look_after(is_stack_healthy=stack.facts is not None)
+                self._note_run(farm)
+            stack.notice_restarts()
+            self._notice_holds()
+            if not stack.is_watched():
                 self._boot_again(stack)
-            else:
-                self._heal(stack)
+            self._look_after_checks(stack)
+            if farm is not None and (reason := farm.take_stuck()) is not None:
+                stack.heal(reason)
+
+    def _is_over(self) -> bool:
+        """Whether the box ends now: told so at once, told so before its stack was up, or no longer its own."""
+        is_stale = self._farm is not None and self._farm.is_stale
+        return is_stale or self._told.stop_now or (self._told.drain and self._stage == "starting")
 
     def _sleep(self) -> None:
         """Until something happens, or it is time to look."""
         sources = [self._woken.fileno()]
-        if (news := self._crew.news_fd) is not None:
+        if self._farm is not None and (news := self._farm.news_fd) is not None:
             sources.append(news)
         select.select(sources, [], [], LOOK_EVERY_S)
         with suppress(BlockingIOError):
             while self._woken.recv(64):
                 pass
 
-    def _boot_again(self, stack: StackDriver) -> None:
+    def _answer(self, stack: StackKeeper, request: Request) -> None:
+        try:
+            if request.word == "restart":
+                stack.restart(request.part)
+            elif request.word == "work":
+                self._work()
+            elif request.word == "rest":
+                if self._farm is not None:
+                    self._farm.rest()
+            else:
+                raise UsageError(f"the box can't be asked to {request.word}")  # one way of refusing
+        except Bv3Error as error:
+            request.refuse(error)
+        else:
+            request.accept()
+
+    def _work(self) -> None:
+        if self._farm is None:
+            raise UsageError(
+                f"box {self._box.name} belongs to no farm, so there is no queue to work", hint=NO_FARM_HINT
+            )
+        if self._told.drain:
+            raise UsageError("the box is ending", hint="bv3-box up boots it again")
+        self._farm.work(is_stack_healthy=True)
+
+    def _boot_again(self, stack: StackKeeper) -> None:
         """Whoever watched over the parts has died: all of them are started anew, and the worker with them."""
-        log.warning("the stack's supervisor died")
-        self._pulse.add_event("stack_died")
-        self._crew.replace()
-        stack.stop()
-        kill_survivors(self._book, spare=frozenset({os.getpid()}))
-        self._crew.start()
+        self._stage = "starting"
+        stack.clear()
+        if self._farm is not None:
+            self._farm.replace_worker()
         self._boot(stack)
 
-    def _heal(self, stack: StackDriver) -> None:
-        reason = self._crew.take_stuck()
-        if reason is not None and (part := stack.heal(reason)) is not None:
-            log.warning("part started anew", part=part, reason=reason)
-            self._pulse.add_event("healed", part=part, reason=reason)
+    def _look_after_checks(self, stack: StackKeeper) -> None:
+        farm, facts = self._farm, stack.facts
+        if facts is None:
+            return
+        # a tree with changes of its own has a revision that says nothing of what it prints
+        is_wanted = farm is None or farm.is_verified is False or facts.tree_clean is False
+        found = self._verifier.look_after(facts, is_wanted=is_wanted)
+        if found is not None:
+            self._events.add("verified", alive=str(found["alive"]), total=str(found["total"]))
+            if farm is not None:
+                farm.tell_verified(found)
 
-    def _notice_restarts(self) -> None:
-        processes = self._book.read()
-        for item in processes[self._processes :]:
-            if item.name != "worker":
-                log.warning("part restarted", part=item.name, pid=item.pid)
-                self._pulse.add_event("part_restarted", part=item.name, pid=str(item.pid))
-        self._processes = len(processes)
+        self._health.look_after(self._holding.wanted_check, may_start=self._run is None)
 
-    def _end(self, stack: StackDriver, journal: Journal) -> None:
+    def _list_holds(self) -> list[dict[str, str]]:
+        found = self._holding.holds
+        return [{"kind": hold.kind, "reason": hold.reason, "ends": say_what_ends(hold.kind)} for hold in found]
+
+    def _notice_holds(self) -> None:
+        """A hold that has begun or ended is an event, and the farm hears at once of the box's own."""
+        before, self._holds = self._holds, self._list_holds()
+        for hold in self._holds:
+            if hold not in before:
+                self._events.add("held", hold=hold["kind"], reason=hold["reason"])
+        for hold in before:
+            if hold not in self._holds:
+                self._events.add("lifted", hold=hold["kind"], reason=hold["reason"])
+        if before != self._holds and self._farm is not None:
+            self._farm.beat_now()
+
+    def _note_health(self, hold: int, passed: bool, detail: str) -> None:  # noqa: FBT001  # a callback's order
+        self._holding.note_check(hold, passed, detail)
+        self._events.add("health_checked", hold=str(hold), passed=str(passed).lower(), detail=detail)
+
+    def _end(self, stack: StackKeeper) -> None:
         """Nothing of the box is left, its records are stored if the farm is there, and it has said that it is gone."""
-        self._crew.kill()
-        self._pulse.beat_now()
-        self._uplink.wake()
+        self._stage = "ending"
+        self._health.close()
+        self._verifier.close()
+        if self._farm is not None:
+            self._farm.kill_worker()
         try:
             stack.stop()
         except StackError as error:
             log.error("stack", cause=error.message)  # noqa: TRY400  # what follows ends it
-        if not self._told.stale:
-            self._save(journal)
-        self._uplink.close()
-        self._is_gone = True
-        self._pulse.close()
+        if self._farm is not None:
+            self._farm.save(at_once=self._told.stop_now)
+            self._stage = "gone"
+            self._farm.close()
         kill_survivors(self._book)
         self._book.clear()
+        self._events.add("ended")
 
-    def _save(self, journal: Journal) -> None:
-        """Wait until the farm has stored every record, but not for a farm that is away."""
-        patience_s = SAVE_TIMEOUT_AT_ONCE_S if self._told.stop_now else SAVE_TIMEOUT_S
-        deadline_s = time.monotonic() + patience_s
-        while journal.list_kept() and time.monotonic() < deadline_s:
-            self._uplink.wake()
-            self._pulse.beat_now()
-            time.sleep(0.1)
-        if left := len(journal.list_kept()):
-            log.warning("records stay in the journal until the next start", records=left)
+    def _note_run(self, farm: FarmSide) -> None:
+        entry = farm.read_running()
+        self._run = (
+            {
+                "name": f"{entry.sweep} {entry.name}",
+                "attempt": entry.attempt,
+                "age_s": round(time.monotonic() - entry.since_s, 1),
+                "wall_limit_s": entry.wall_limit_s,
+            }
+            if entry
+            else None
+        )
 
-    def _look(self) -> Sign:
-        doing = self._crew.doing
-        phase = "gone" if self._is_gone else "draining" if self._told.drain else doing.phase
-        facts = {
-            **self._describe(),
-            "open": list(self._beat_journal.list_open()),
-            "unacknowledged": list(self._beat_journal.list_unacknowledged()),
-            "detail": doing.detail,
-            "detail_s": round(time.monotonic() - doing.since_s, 1),
-            "load": list(os.getloadavg()),
+    def _look(self) -> dict[str, Any]:
+        """What `bv3-box status` shows of the supervisor. Runs on the control socket's thread."""
+        stack, farm = self._stack, self._farm
+        doing = farm.doing if farm else None
+        now_s = time.monotonic()
+        return {
+            "box": self._box.name,
+            "pid": os.getpid(),
+            "began_s": self._began_s,
+            "mode": self._mode.value,
+            "stage": self._stage,
+            "phase": self._name_phase(),
+            "detail": doing.detail if doing else "",
+            "phase_age_s": round(now_s - doing.since_s, 1) if doing else None,
+            "consumer_age_s": round(now_s - doing.heard_s, 1) if doing else None,
+            "works": bool(farm and farm.wants_work),
+            "run": self._run,
+            "parts_up": list(stack.parts_up) if stack else [],
+            "holds": self._holds,
+            "lease": {"since_s": farm.leased_at_s, "answered_s_ago": _age(farm.answered_s)} if farm else None,
         }
-        return Sign(phase=phase, facts=facts)
 
-    def _hear(self, answer: BeatAnswer) -> None:
-        if answer.answer == "stale":
-            if not self._told.stale:
-                log.error("the lease is gone: another process works this box")
-            self._told.stale = True
-            self._wake_up()
-            return
-        for attempt in self._beat_journal.list_untold():
-            # finished, while the farm could not be told
-            self._pulse.finish(attempt)
-            self._beat_journal.mark_told(attempt)
-        self._told.deaf = answer.deaf
-        self._uplink.take_answer(self._beat_journal, answer)
+    def _name_phase(self) -> str:
+        """In one word, as beats tell it: gone, draining, or what the worker does; `up` without one."""
+        farm = self._farm
+        doing = farm.doing if farm else None
+        if self._stage == "gone":
+            return "gone"
+        if self._told.drain or self._stage == "ending" or (farm and doing and not farm.wants_work):
+            return "draining"
+        if doing is not None:
+            return doing.phase
+        return "up" if self._stage == "up" else "starting"
 
-    def _say_what_is_open(self) -> None:
-        # An attempt that three beats in a row don't name is lost. No worker consumes at such a moment, so that
-        # none can be starting just now, and the farm need not wait for three ordinary beats.
-        self._pulse.beat_now(times=3)
-
-    def _make_publisher(self) -> Publisher:
-        from broker.app import make_app  # noqa: PLC0415  # a second that only the uplink's thread waits for
-        from broker.publish import Publisher  # noqa: PLC0415
-
-        # a Redis that has stopped without closing its connections must not hold the records for ever
-        address = self._box.farm().broker_url
-        return Publisher(app=make_app(address, box=self._box.name, answer_timeout_s=ANSWER_TIMEOUT_S))
-
-    def _describe(self) -> dict[str, str]:
+    def _describe(self) -> dict[str, Any]:
+        """What beats tell of box and stack."""
         box = self._box
-        return {"mode": self._mode.value, "stack": box.stack, "renderer": box.renderer, "lane": box.lane}
+        told = {"mode": self._mode.value, "stack": box.stack, "renderer": box.renderer, "lane": box.lane}
+        facts: StackFacts | None = self._stack.facts if self._stack else None
+        if facts is None:
+            return told
+        build = {"revision": facts.revision, "tree_clean": facts.tree_clean, "catalogue_sha256": hash_catalogue()}
+        return {**told, **build}
 
     def _install_signals(self) -> None:
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._take_signal)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # nohup has it ignored
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._take_signal)
 
     def _take_signal(self, *_: object) -> None:
         """The first one drains, the second one stops at once."""
         self._told.stop_now = self._told.drain
         self._told.drain = True
 
+    def _hear_end(self, word: str) -> None:
+        self._told.stop_now = self._told.stop_now or word == "end_now"
+        self._told.drain = True
+
     def _wake_up(self) -> None:
         with suppress(BlockingIOError):
             self._waker.send(b"x")
+
+
+def _age(since_s: float | None) -> float | None:
+    return None if since_s is None else round(time.monotonic() - since_s, 1)

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -189,7 +190,7 @@ def test_host_lock_is_held_by_whoever_inherited_it(start: Callable[..., subproce
     heir = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=[lock.fd])
     lock.release()
     try:
-        with pytest.raises(BoxHeldError, match=f"bound by pid {os.getpid()}"):
+        with pytest.raises(BoxHeldError, match=f"pid {heir.pid}, host {socket.gethostname()}"):
             bind_host_lock(name)
     finally:
         heir.kill()
