@@ -50,7 +50,8 @@ def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click p
     loaded = open_box(box_file)
     facts = read_facts(facts_path(loaded))
     begun_s = time.monotonic()
-    found = make_preflight(loaded, facts).list_conditions(facts.mode, running=find_running(loaded))
+    with make_preflight(loaded, facts) as looker:
+        found = looker.list_conditions(facts.mode, running=find_running(loaded))
     duration_ms = round((time.monotonic() - begun_s) * 1000)
     if as_json:
         click.echo(preflight_report.format_json(loaded.name, found, duration_ms=duration_ms))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 import httpx
 import psutil
@@ -73,6 +74,15 @@ class Preflight:
     shares_namespace: bool = False
     has_farm: bool = True
     read_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def __enter__(self) -> Self:
+        """The preflight itself; its connections are closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """See above."""
+        self.product.close()
+        self.router.close()
 
     def check(self, wanted: Mode) -> Readiness:
         """All is well. Raises Refusal with the first reason why not."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,14 +14,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from broker.types import Bucket, Family
+from broker.types import Bucket, Family, Mode
 from grader.storing import grade_pending
-from workers.processes import MARK
+from workers.boxfile import load_box
+from workers.clock import note_offset
+from workers.conditions import REASONS, Answer
+from workers.machine import list_listeners
+from workers.preflight import Preflight, Refusal
+from workers.processes import MARK, ProcessBook
+from workers.stack.driver import facts_path
+from workers.stack.facts import read_facts
+from workers.workplace import make_preflight
 
 ROOT = Path(__file__).resolve().parents[3]
 # One box for all of them: they must not be shared out between test processes.
@@ -43,6 +56,14 @@ def box(farm: Any, foreign_port: int) -> Any:
     made.start()
     made.wait_until(lambda: farm.phase_of("box-a") == "ready", "ready")
     return made
+
+
+@pytest.fixture
+def preflight(box: Any) -> Iterator[Preflight]:
+    """The box's own checks, asked in this process."""
+    loaded = load_box(box.file)
+    with make_preflight(loaded, read_facts(facts_path(loaded))) as made:
+        yield made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +209,110 @@ def test_router_that_hangs_holds_the_box_until_it_answers(farm: Any, box: Any) -
     assert_nothing_held_against_the_product(attempts, Bucket.INFRA_ROUTER)
 
 
-def look_by_hand(box: Any) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "workers.cli", "preflight", "--box", str(box.file)]
+def test_every_limit_that_is_passed_is_named_at_once_and_nothing_is_changed(
+    box: Any, tmp_path: Path, wait_until: Any
+) -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    wait_until(lambda: psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE, "a process to reap")
+    limits = {
+        "free_mb": 10**9,
+        "free_inodes": 10**15,
+        "shm_mb": 10**9,
+        "memory_mb": 10**9,
+        "zombies": 0,
+        "load_per_core": 1e-9,
+    }
+    strict = tmp_path / "box.toml"
+    lines = "\n".join(f"{name} = {value}" for name, value in limits.items())
+    strict.write_text(f"{box.file.read_text()}\n[limits]\n{lines}\n")
+    try:
+        looked = look_by_hand(box, "--json", file=strict)
+    finally:
+        ended.wait()
+    told = json.loads(looked.stdout)
+    assert looked.returncode == 1
+    assert not told["fit"]
+    assert told["refused"] == ["space", "inodes", "shm", "memory", "zombies", "load"]
+    assert [item["reason"] for item in told["conditions"]] == list(REASONS)
+    said = {item["reason"]: item["said"] for item in told["conditions"]}
+    assert "1000000000 are needed" in said["space"]
+    assert "0 at most" in said["zombies"]
+
+
+def test_fit_box_is_told_with_its_numbers(box: Any) -> None:
+    looked = look_by_hand(box)
+    assert looked.returncode == 0
+    assert "box-a: fit (looked for " in looked.stdout
+    assert f"pid {box.find_part('backend').pid} listens on port {box.read_port('backend')}" in looked.stdout
+    assert len(looked.stdout.splitlines()) == len(REASONS) + 1
+
+
+def test_log_that_is_moved_away_keeps_runs_off_until_it_is_back(farm: Any, box: Any) -> None:
+    log = box.folder / "stack" / "backend.log"
+    away = log.with_name("moved.log")
+    log.rename(away)
+    try:
+        sweep = Sweep(farm=farm, box=box, id=farm.add_sweep("x"), runs=1)
+        box.wait_until(lambda: farm.phase_of(box.name) == "contended", "contended", 30)
+        assert farm.events_of(box.name, "contended")[-1].facts["reason"] == "log"
+        assert sweep.list_attempts() == []
+    finally:
+        away.rename(log)
+    assert [row.bucket for row in sweep.wait_until_over()] == [Bucket.OK]
+
+
+def test_build_and_mode_that_differ_from_the_booted_ones_refuse(box: Any, preflight: Preflight, tmp_path: Path) -> None:
+    assert preflight.check(Mode.DRY).mode is Mode.DRY
+    with pytest.raises(Refusal, match=r"^mode: the backend runs dry, the order wants live"):
+        preflight.check(Mode.LIVE)
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    (checkout / ".git" / "HEAD").write_text("31a08c2300000000000000000000000000000000\n")
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"backend_executable": "/usr/bin/python2"}, "build"),
+        ({"backend_folder": "/elsewhere"}, "build"),
+        ({"backend_words": ("-m", "infra.reference", "backend", "--other")}, "build"),
+        ({"checkout": str(checkout), "revision": "21a08c2300000000000000000000000000000000"}, "build"),
+        ({"log_file": str(tmp_path / "none.log")}, "log"),
+        ({"backend_port": box.read_port("router")}, "backend"),
+        ({"audit_card": "browser-none00000"}, "renderer"),
+    ]
+    for change, reason in changes:
+        other = dataclasses.replace(preflight, facts=dataclasses.replace(preflight.facts, **change))
+        with pytest.raises(Refusal) as refused:
+            other.check(Mode.DRY)
+        assert refused.value.reason == reason, change
+
+
+def test_router_that_is_another_process_than_ours_is_refused(
+    box: Any, preflight: Preflight, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    argv = [sys.executable, "-m", "infra.reference", "router", "--port", str(port)]
+    other = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        box.wait_until(lambda: list_listeners({port}) != (), "the other router")
+        facts = dataclasses.replace(preflight.facts, router_url=f"http://127.0.0.1:{port}")
+        with pytest.raises(Refusal, match=f"^router: port {port} is listened on by pid {other.pid}"):
+            dataclasses.replace(preflight, facts=facts).check(Mode.DRY)
+        adopted = dataclasses.replace(facts, router_adopted=True)
+        assert dataclasses.replace(preflight, facts=adopted).check(Mode.DRY).probe.answered
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_skewed_clock_refuses_when_it_is_certain(box: Any, preflight: Preflight, tmp_path: Path) -> None:
+    here = preflight.read_clock()
+    for skew_s, is_refused in ((3600, True), (-3, True), (1, False)):
+        folder = tmp_path / str(skew_s)
+        shutil.copytree(box.folder, folder, ignore=lambda _, names: [name for name in names if name != "processes"])
+        note_offset(folder, here + timedelta(seconds=skew_s), here, here)
+        skewed = dataclasses.replace(preflight, book=ProcessBook(folder=folder))
+        refused = [item for item in skewed.list_conditions(Mode.DRY) if item.answer is Answer.REFUSED]
+        assert [item.reason for item in refused] == (["clock"] if is_refused else [])
+
+
+def look_by_hand(box: Any, *words: str, file: Path | None = None) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "workers.cli", "preflight", "--box", str(file or box.file), *words]
     return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
