@@ -14,11 +14,11 @@ from broker.settings import load_settings, read_manifest
 from broker.suites.loader import load_suite, suite_names
 from workers import conditions, machine
 from workers.boxfile import BoxFile
-from workers.boxinit import is_checkout
 from workers.conditions import Condition
 from workers.netns import enter
 from workers.preflight import list_machine_conditions
 from workers.processes import ProcessBook
+from workers.stack.checkout import inspect_checkout
 
 _HERE = ("127.0.0.1", "localhost", "::1")
 
@@ -97,10 +97,11 @@ def _look_at_browser(box: BoxFile) -> Iterator[Condition]:
 def _look_at_checkout(box: BoxFile) -> Iterator[Condition]:
     if box.checkout is None:
         return
-    if is_checkout(box.checkout):
+    problems = inspect_checkout(box)
+    for problem in problems:
+        yield conditions.refuse("checkout", str(problem))
+    if not problems:
         yield conditions.hold("checkout", str(box.checkout))
-    else:
-        yield conditions.refuse("checkout", f"{box.checkout} is no checkout of the product: no backend/main.py there")
 
 
 def _look_at_accounts(box: BoxFile, environment: Mapping[str, str]) -> Iterator[Condition]:

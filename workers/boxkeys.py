@@ -59,6 +59,14 @@ WORDS: Mapping[str, str] = {
         " there."
     ),
     "product.model": "The model of each session, as the product names it. Empty: the product's own default.",
+    "product.frontend": (
+        "The command that serves the front end for electron, as a list, run in frontend/. Unset: webpack serve as the"
+        " checkout's own script has it."
+    ),
+    "product.electron": (
+        "The command that shows it, as a list, run in electron/; must hold {profile}. Unset: electron as the"
+        " checkout's own script has it."
+    ),
     "accounts": (
         'site = "VARIABLE": the variable of the operator\'s environment that names the account on that site. Never'
         " the account itself."
@@ -80,5 +88,7 @@ EXAMPLES: Mapping[str, object] = {
     "limits.memory_mb": 2000,
     "limits.zombies": 100,
     "product.python": "backend/.venv/bin/python",
+    "product.frontend": ["npx", "webpack", "serve", "--port", "{frontend_port}"],
+    "product.electron": ["npx", "electron", ".", "--user-data-dir={profile}"],
 }
 EXAMPLE_ACCOUNTS: Mapping[str, str] = {"x": "OSW_CANARY_X_HANDLE"}

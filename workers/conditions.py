@@ -210,6 +210,8 @@ def judge_revision(head: str | None, revision: str) -> Condition:
     """The checkout is still at the commit that was booted."""
     if head is None:
         return could_not_look("build", "the checkout does not tell its commit")
+    # a tree with changes of its own is told by a word behind its commit
+    revision = revision.partition("+")[0]
     if len(revision) < _LEAST_COMMIT_CHARS:
         return could_not_look("build", f"the stack was booted as {revision or 'nothing'}, which names no commit")
     if not head.startswith(revision) and not revision.startswith(head):

@@ -61,9 +61,8 @@ def find_python(box: BoxFile) -> Path | None:
     """The interpreter of the checkout's own environment, links kept: they are what makes it one."""
     if box.checkout is None:
         return None
-    if box.product.python is not None:
-        named = box.checkout / box.product.python
-        return named if named.is_file() else None
+    if box.python is not None:
+        return box.python if box.python.is_file() else None
     places = (box.checkout / place / "bin" / "python" for place in ENVIRONMENTS)
     return next((place for place in places if place.is_file()), None)
 
@@ -111,10 +110,10 @@ def _inspect_python(box: BoxFile, checkout: Path) -> Iterator[Problem]:
     python = find_python(box)
     if python is None:
         made = checkout / ENVIRONMENTS[0]
-        named = box.product.python
+        named = box.python
         yield Problem(
             what=f"{checkout} has no Python environment: "
-            + (f"there is no {checkout / named}" if named else f"none of {', '.join(ENVIRONMENTS)} holds bin/python"),
+            + (f"there is no {named}" if named else f"none of {', '.join(ENVIRONMENTS)} holds bin/python"),
             command=f"python3.13 -m venv {quote(str(made))} && {quote(str(made / 'bin' / 'python'))} {install}",
         )
         return

@@ -120,9 +120,11 @@ class PartsTable:
         """The part has been started; whether it is healthy is for its driver to find out."""
         self._call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
 
-    def stop(self, name: str) -> None:
-        """The part has ended, asked first and killed where that did not help; it stays ended until `start`."""
-        self._call("stopProcess", name)
+    def restart(self, name: str) -> None:
+        """The part has ended, asked first and killed where that did not help, and was started again."""
+        # Either is refused when supervisord is just starting it again by itself.
+        self._try_call("stopProcess", name)
+        self._try_call("startProcess", name, False)  # noqa: FBT003  # XML-RPC has no names
 
     @property
     def is_open(self) -> bool:

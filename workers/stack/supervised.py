@@ -178,7 +178,7 @@ class SupervisedDriver(ABC):
         process = self.book.last(part)
         if part not in self.part_names or process is None:
             raise UsageError(f"this stack has no part {part}", hint=f"its parts: {', '.join(self.part_names)}")
-        kill_group(process.pid)
+        self.table.restart(part)
         self.wait_for(part, lambda: self.book.last(part) != process and self.is_healthy(part))
 
     def heal(self, reason: str) -> str | None:
