@@ -18,7 +18,8 @@ from workers.verification import hash_catalogue, read_verification, start_verifi
 
 FACTS = StackFacts(
     mode=Mode.DRY, lane="stub", renderer="playwright", revision="reference-0a1b2c3d4e5f", tree_clean=None,
-    checkout=None, backend_url="http://127.0.0.1:1", backend_port=1, backend_executable="/bin/false", backend_folder="/",
+    checkout=None, backend_url="http://127.0.0.1:1", backend_port=1,
+    backend_executable="/bin/false", backend_folder="/",
     backend_words=(), router_url="http://127.0.0.1:2", router_adopted=False, foreign_ports=(), token_file="/none",
     dashboard_id="d", audit_card="a", raw_card="r", log_file="/none", metrics_file="/none", truth_file=None, parts={},
 )  # fmt: skip
