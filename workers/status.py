@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from workers.stackkeeper import NO_PARTS
 
 _REQUEST_TIMEOUT_S = 3.0
 OK = "ok"
+_COLUMNS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +277,8 @@ def _find_troubles(
 def render_status(status: BoxStatus) -> str:
     """For a person, in 80 columns."""
     lines = [f"{status.box}: {_say_state(status)}"]
-    lines += [f"  {label:<11} {text}" for label, text in _list_rows(status) if text]
+    for label, text in _list_rows(status):
+        lines += _wrap(f"  {label:<11} {text}", indent=14) if text else []
     if status.parts:
         lines += ["", f"{'PART':<12}{'PID':>8}{'AGE':>8}{'MEMORY':>9}{'RESTARTS':>9}{'PORT':>7}  HEALTH"]
     for part in status.parts:
@@ -286,8 +289,13 @@ def render_status(status: BoxStatus) -> str:
             f"{part.port or '-':>7}  {health}"
         )
     if status.problems:
-        lines += ["", *(f"wrong: {problem}" for problem in status.problems)]
+        lines += ["", *(line for problem in status.problems for line in _wrap(f"wrong: {problem}", indent=7))]
     return "\n".join(lines)
+
+
+def _wrap(text: str, *, indent: int) -> list[str]:
+    """In lines that fit a terminal, words and paths whole."""
+    return textwrap.wrap(text, _COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _say_state(status: BoxStatus) -> str:
