@@ -19,7 +19,7 @@ from workers.boxfile import BoxFile
 from workers.control import ask
 from workers.lock import find_holder, is_locked, lock_folder, read_folder_lock
 from workers.machine import describe_process, find_holders, list_listeners
-from workers.processes import SUPERVISOR, ProcessBook, find_survivors, kill_survivors
+from workers.processes import SUPERVISOR, ProcessBook, find_survivors, identify, kill_survivors
 from workers.scratch import drop_scratch, find_scratch
 from workers.sockets import drop_sockets, find_socket, short_folder
 from workers.stack import parts
@@ -92,10 +92,23 @@ def _end_supervisor(box: BoxFile, *, now: bool, say: Say) -> None:
     """No supervisor has the folder any more: it has ended, or was killed when it did not in time."""
     if not is_locked(box.folder):
         return
+    pid, _ = read_folder_lock(box.folder)
+    identity = identify(pid)
+    _free_folder(box, now=now, say=say)
+    # it has let go of the folder a moment before its end
+    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
+    while identity is not None and identify(pid) == identity:
+        if time.monotonic() > deadline_s:
+            raise _name_stuck(box, pid)
+        time.sleep(_POLL_S)
+
+
+def _free_folder(box: BoxFile, *, now: bool, say: Say) -> None:
+    """No process has the folder's lock."""
     patience_s = _ask_to_end(box, now=now, say=say)
-    if _await_free(box.folder, patience_s):
+    if patience_s is not None and _await_free(box.folder, patience_s):
         return
-    if not now:
+    if patience_s is not None and not now:
         say(f"not ended within {patience_s:.0f} s: ending it at once")
         with suppress(ServiceError):
             ask(box.folder, "end_now")
@@ -104,8 +117,8 @@ def _end_supervisor(box: BoxFile, *, now: bool, say: Say) -> None:
     _kill_supervisor(box)
 
 
-def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float:
-    """How long to wait for it."""
+def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float | None:
+    """How long to wait for it; None when it stands still."""
     try:
         seen = ask(box.folder, "look")
         if seen is None:
@@ -114,8 +127,8 @@ def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float:
             return _TERM_TIMEOUT_S if now else _END_NOW_TIMEOUT_S
         ask(box.folder, "end_now" if now else "end")
     except ServiceError as error:
-        say(error.message)
-        return 0.0
+        say(f"{error.message}: it is killed")
+        return None
     run = seen.get("run")
     if now or run is None:
         return _END_NOW_TIMEOUT_S if now else _END_TIMEOUT_S
@@ -126,11 +139,14 @@ def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float:
 def _kill_supervisor(box: BoxFile) -> None:
     _signal_supervisor(box, signal.SIGKILL)
     if not _await_free(box.folder, _KILL_TIMEOUT_S):
-        pid, _ = read_folder_lock(box.folder)
-        raise StackError(
-            f"the supervisor of box {box.name} (pid {pid} on host {socket.gethostname()}) does not end",
-            hint="look at it by hand: it hangs in the kernel, or is another user's",
-        )
+        raise _name_stuck(box, read_folder_lock(box.folder)[0])
+
+
+def _name_stuck(box: BoxFile, pid: int) -> StackError:
+    return StackError(
+        f"the supervisor of box {box.name} (pid {pid} on host {socket.gethostname()}) does not end",
+        hint="look at it by hand: it hangs in the kernel, or is another user's",
+    )
 
 
 def _signal_supervisor(box: BoxFile, number: int) -> None:

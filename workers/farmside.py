@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -102,6 +103,15 @@ class FarmSide:
         self._pulse.open()
         self._say_what_is_open()
         self._uplink.open()
+
+    def describe_lease(self) -> dict[str, Any]:
+        """Who holds it as far as this box knows, since when, and how long ago the farm last said so."""
+        answered_s = self.answered_s
+        return {
+            "holder": f"{socket.gethostname()}, pid {os.getpid()}",
+            "since_s": self.leased_at_s,
+            "answered_s_ago": None if answered_s is None else round(time.monotonic() - answered_s, 1),
+        }
 
     @property
     def wants_work(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
+from broker.errors import StackError
 from broker.settings import Manifest
 from broker.types import Mode
 from workers.boxfile import BoxFile
@@ -57,7 +58,10 @@ class StackKeeper:
         log.warning("the stack's supervisor died")
         self._events.add("stack_died")
         self.facts = None
-        self._driver.stop()
+        try:
+            self._driver.stop()
+        except StackError as error:
+            log.warning("stack", cause=error.message)
         kill_survivors(self._book, spare=frozenset({os.getpid()}))
 
     def restart(self, part: str) -> None:

@@ -308,7 +308,7 @@ def _say_state(status: BoxStatus) -> str:
 def _list_rows(status: BoxStatus) -> list[tuple[str, str]]:
     tree = {True: "clean tree", False: "tree with changes of its own", None: "no tree"}[status.tree_clean]
     run, lease = status.run, status.lease
-    beat = lease and (f"last beat answered {lease['answered_s_ago']} s ago" if lease["answered_s_ago"] else "no answer")
+    beat = _say_lease(lease) if lease else ""
     supervisor = f"pid {status.supervisor_pid}, {say_age(status.supervisor_age_s)}" if status.supervisor_pid else ""
     return [
         ("last end", status.last_end or ""),
@@ -322,6 +322,12 @@ def _list_rows(status: BoxStatus) -> list[tuple[str, str]]:
         *(("foreign", f"port {port}: {who}") for port, who in status.foreign.items()),
         ("folder", status.folder),
     ]
+
+
+def _say_lease(lease: dict[str, Any]) -> str:
+    ago_s = lease["answered_s_ago"]
+    answered = "no beat answered yet" if ago_s is None else f"last beat answered {ago_s:.0f} s ago"
+    return f"{lease['holder']}; {answered}"
 
 
 def say_age(seconds: float | None) -> str:

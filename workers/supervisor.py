@@ -40,6 +40,8 @@ from workers.verification import hash_catalogue
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0
+# Before the stack is booted once more, when that has failed in the middle of the box's life.
+_BOOT_PAUSES_S = (5.0, 15.0, 30.0)
 NO_FARM_HINT = "bv3-farm admit NAME gives a box its logins; up, status and the commands by hand need none"
 
 
@@ -206,11 +208,21 @@ class Supervisor:
 
     def _boot_again(self, stack: StackKeeper) -> None:
         """Whoever watched over the parts has died: all of them are started anew, and the worker with them."""
-        self._stage = "starting"
-        stack.clear()
-        if self._farm is not None:
-            self._farm.replace_worker()
-        self._boot(stack)
+        for pause_s in (*_BOOT_PAUSES_S, None):
+            self._stage = "starting"
+            stack.clear()
+            if self._farm is not None:
+                self._farm.replace_worker()
+            try:
+                self._boot(stack)
+            except StackError as error:
+                if pause_s is None or self._is_over():
+                    raise
+                log.warning("not up again", cause=error.message)
+                self._events.add("boot_failed", cause=error.message)
+                select.select([self._woken.fileno()], [], [], pause_s)
+            else:
+                return
 
     def _look_after_checks(self, stack: StackKeeper) -> None:
         farm, facts = self._farm, stack.facts
@@ -297,7 +309,7 @@ class Supervisor:
             "run": self._run,
             "parts_up": list(stack.parts_up) if stack else [],
             "holds": self._holds,
-            "lease": {"since_s": farm.leased_at_s, "answered_s_ago": _age(farm.answered_s)} if farm else None,
+            "lease": farm.describe_lease() if farm else None,
         }
 
     def _name_phase(self) -> str:
@@ -341,7 +353,3 @@ class Supervisor:
     def _wake_up(self) -> None:
         with suppress(BlockingIOError):
             self._waker.send(b"x")
-
-
-def _age(since_s: float | None) -> float | None:
-    return None if since_s is None else round(time.monotonic() - since_s, 1)

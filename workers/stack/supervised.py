@@ -210,9 +210,7 @@ class SupervisedDriver(ABC):
         begun_s = time.monotonic()
         while left := self._list_left():
             if (waited_s := time.monotonic() - begun_s) > STOP_TIMEOUT_S:
-                raise StackError(
-                    f"the stack did not stop: {', '.join(left)}", hint="bv3-box work ends it at its next start"
-                )
+                raise StackError(f"the stack did not stop: {', '.join(left)}", hint="bv3-box down ends it")
             if waited_s > GRACE_S:
                 # what left its part's group, as an installer or a router of the product's own does
                 kill_survivors(self.book, spare=self._others())

@@ -92,7 +92,7 @@ def test_work_by_hand_is_followed_and_ctrl_c_leaves_the_stack_up(farm: Any, box:
         _, said = command.communicate(timeout=90)
     assert command.returncode == 130
     assert "ready" in said.splitlines()
-    assert any(line.startswith(f"running {sweep} x#1") for line in said.splitlines()), said
+    assert any(f"{sweep} x#1: wait" in line for line in said.splitlines()), said
     assert look(box)["phase"] == "up"
     assert json.loads(run(box, "status", "--json").stdout)["problems"] == []
     wait_until(lambda: len(farm.records_of(sweep)) == 1, "the record of the run that was finished", 30)
@@ -110,6 +110,20 @@ def test_a_drained_box_says_so_and_rejoins(farm: Any, box: Any, wait_until: Any)
     wait_until(lambda: look(box)["holds"] == [], "no hold", 20)
     kinds = [event["kind"] for event in read_events(box.folder)]
     assert kinds.count("held") == kinds.count("lifted") == 1
+
+
+def test_a_quarantined_box_is_tried_by_itself_and_rejoins(farm: Any, box: Any, wait_until: Any) -> None:
+    farm.ask(
+        "insert into box_holds (box, kind, reason, held_by)"
+        " values ('box-life', 'quarantined', 'three in a row', 'test') returning id"
+    )
+    wait_until(lambda: [hold["kind"] for hold in look(box)["holds"]] == ["quarantined"], "the hold", 20)
+    assert json.loads(run(box, "status", "--json").stdout)["state"] == "held"
+    lifted = "select count(*) from box_holds where kind = 'quarantined' and lifted_by = 'health check'"
+    wait_until(lambda: farm.ask(lifted)[0][0] == 1, "the health check", 120)
+    wait_until(lambda: look(box)["holds"] == [], "no hold", 20)
+    [event] = [event for event in read_events(box.folder) if event["kind"] == "health_checked"]
+    assert event["passed"] == "true"
 
 
 def test_down_finishes_the_running_run_and_leaves_nothing(farm: Any, box: Any, wait_until: Any) -> None:
