@@ -6,7 +6,6 @@ named. `sdk` and `harness` ones are printed by nobody's source that could be rea
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,11 +132,6 @@ def literal_parts(template: str) -> tuple[str, ...]:
     """What stands between the values of a template."""
     parts = (part.replace("{{", "{").replace("}}", "}") for part in _VALUE.split(template))
     return tuple(part for part in parts if part)
-
-
-def hash_catalogue(text: str) -> str:
-    """What tells one catalogue from another: SHA-256 over its text, in hex."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def count_hits(catalogue: Catalogue, log: bytes) -> dict[str, int]:

@@ -17,7 +17,7 @@ import click
 import sqlalchemy as sa
 
 from broker.errors import EXIT_GATE, EXIT_OK, Bv3Error, UsageError
-from broker.markers import read_catalogue
+from broker.markers import name_catalogue
 from broker.store.engine import begin
 from broker.store.marker_checks import NewMarkerCheck, find_latest, save_check
 from grader.checkout import Progress, count_log, read_reference, read_reference_revision, read_revision, read_tree
@@ -26,7 +26,7 @@ from grader.farm import join_store
 from grader.marker_check import MarkerCheck, judge_check
 from grader.markers import load_catalogue
 from grader.render import Line, write_lines
-from grader.verify import Finding, Report, State, hash_catalogue, verify
+from grader.verify import Finding, Report, State, verify
 
 _SCHEMA = 1
 _NARROWEST = 80
@@ -92,7 +92,7 @@ def read_marker_check(connection: sa.Connection, rows: Sequence[AttemptRow]) -> 
     revisions = {row.facts.product_revision for row in rows if row.facts.product_revision}
     if len(revisions) != 1:
         return MarkerCheck(total=total)
-    found = find_latest(connection, product_revision=revisions.pop(), catalogue_sha256=hash_catalogue(read_catalogue()))
+    found = find_latest(connection, product_revision=revisions.pop(), catalogue_sha256=name_catalogue())
     if found is None:
         return MarkerCheck(total=total)
     return judge_check(total=found.total, alive=found.alive, revision=found.product_revision, facts=found.facts)
@@ -142,7 +142,7 @@ def _store(outcome: _Outcome) -> int:
     check = outcome.check
     new = NewMarkerCheck(
         product_revision=outcome.revision or "",
-        catalogue_sha256=hash_catalogue(read_catalogue()),
+        catalogue_sha256=name_catalogue(),
         total=check.total,
         alive=check.alive or 0,
         facts=_printable(_collect_facts(outcome)),
@@ -186,7 +186,7 @@ def _to_json(outcome: _Outcome, stored: int | None) -> dict[str, Any]:
         "source": None if outcome.request.source is None else str(outcome.request.source),
         "revision": outcome.revision,
         "product_revision": outcome.revision,
-        "catalogue_sha256": hash_catalogue(read_catalogue()),
+        "catalogue_sha256": name_catalogue(),
         "total": check.total,
         "alive": check.alive,
         "unproven": check.unproven,

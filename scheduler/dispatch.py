@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from broker.store.dispatching import Board, BoxState, OpenDispatch
+from broker.holds import HoldKind
+from broker.store.dispatching import Board, BoxState, OpenDispatch, PlannedRun
+from broker.types import Bucket, Family
 
 SLOTS = (1, 2)
 # A box that handed a run back gets no other at once, or a contended box would spin.
@@ -15,6 +17,8 @@ RESEND_AFTER_BEATS = 2
 # A waiting run goes to an idle box only if its own box does not get to it within this time.
 STEAL_AFTER_S = 1.0
 LOST_AFTER_S = 45.0
+# So many attempts in a row with an infra verdict hold a box.
+QUARANTINE_AFTER = 3
 # No longer gap between two of our own answered reads, or the watch starts anew.
 WATCH_GAP_S = 5.0
 OUTAGE_BOXES = 3
@@ -42,16 +46,31 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """This box gets no runs until it has passed a check of its health."""
+
+    box: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
     """What one tick does, in this order."""
 
+    quarantine: tuple[Quarantine, ...]
     take_back: tuple[TakeBack, ...]
     hand_out: tuple[HandOut, ...]
     send_again: tuple[int, ...]
 
 
 def decide(board: Board) -> Decisions:
-    """Waiting runs are taken back where they must be, free slots are filled in order, lost messages are sent again."""
+    """Sick boxes are held, waiting runs taken back where they must be, free slots filled, lost messages sent again."""
+    quarantine = tuple(found for box in board.boxes if (found := _judge(box)) is not None)
+    reasons = {item.box: f"{HoldKind.QUARANTINED}: {item.reason}" for item in quarantine}
+    boxes = tuple(
+        replace(box, held=reasons[box.name], may_work=False) if box.name in reasons else box for box in board.boxes
+    )
+    board = replace(board, boxes=boxes)
     take_back = tuple(
         TakeBack(dispatch_id=dispatch.id, reason=reason)
         for box in board.boxes
@@ -62,6 +81,7 @@ def decide(board: Board) -> Decisions:
         take_back = _steal_for_idle(board)
     taken = {item.dispatch_id for item in take_back}
     return Decisions(
+        quarantine=quarantine,
         take_back=take_back,
         hand_out=_fill_slots(board),
         send_again=tuple(
@@ -76,14 +96,33 @@ def decide(board: Board) -> Decisions:
 def _reason_to_take_back(box: BoxState, dispatch: OpenDispatch) -> str | None:
     if dispatch.sweep_stopped:
         return "the sweep is stopped"
+    if box.held is not None:
+        return f"the box is held, {box.held}"
     if not box.may_work:
         return f"the box is {box.phase}"
+    if dispatch.needs_verified and not box.verified:
+        return "the markers at its revision are not verified"
     return None
 
 
-def _is_fit(box: BoxState, mode: str) -> bool:
+def _judge(box: BoxState) -> Quarantine | None:
+    """Three attempts in a row that the instrument spoilt: it is the box, until it proves the contrary."""
+    if box.is_quarantined or len(box.recent) < QUARANTINE_AFTER:
+        return None
+    last = box.recent[-QUARANTINE_AFTER:]
+    if any(Bucket(attempt.bucket).family is not Family.INFRA for attempt in last):
+        return None
+    named = ", ".join(f"{attempt.name} {attempt.bucket}" for attempt in last)
+    return Quarantine(box=box.name, reason=f"three infra attempts in a row: {named}")
+
+
+def _suits(box: BoxState, run: PlannedRun | OpenDispatch) -> bool:
+    return box.verified or not run.needs_verified
+
+
+def _is_fit(box: BoxState, run: PlannedRun) -> bool:
     rested = box.released_ago_s is None or box.released_ago_s > REST_AFTER_RELEASE_S
-    return box.may_work and rested and box.mode == mode
+    return box.may_work and rested and box.mode == run.mode and _suits(box, run)
 
 
 def _steal_for_idle(board: Board) -> tuple[TakeBack, ...]:
@@ -97,7 +136,7 @@ def _steal_for_idle(board: Board) -> tuple[TakeBack, ...]:
         if len(box.dispatches) > 1
         for dispatch in box.dispatches
         if not dispatch.started and dispatch.sent_ago_s > STEAL_AFTER_S
-        if any(other.mode == box.mode for other in idle)
+        if any(other.mode == box.mode and _suits(other, dispatch) for other in idle)
     ]
     return tuple(TakeBack(dispatch_id=dispatch.id, reason="another box is idle") for dispatch in waiting[: len(idle)])
 
@@ -110,7 +149,7 @@ def _fill_slots(board: Board) -> tuple[HandOut, ...]:
     by_name = {box.name: box for box in board.boxes}
     handed: list[HandOut] = []
     for run in board.planned:
-        fit = [name for name, slots in free.items() if slots and _is_fit(by_name[name], run.mode)]
+        fit = [name for name, slots in free.items() if slots and _is_fit(by_name[name], run)]
         if not fit:
             continue
         # the emptiest box first, so that no box waits for a second run while another has none

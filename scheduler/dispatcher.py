@@ -12,11 +12,13 @@ import structlog
 
 from broker.app import make_app
 from broker.errors import BrokerError, DatabaseError, UsageError
+from broker.holds import HoldKind
 from broker.publish import Publisher
 from broker.ready import tell_ready
 from broker.settings import Settings, read_address
 from broker.store import dispatching
 from broker.store.engine import make_engine, unreachable
+from broker.store.holds import place_hold
 from scheduler.dispatch import RECORD_LOOK_EVERY_S, BeatWatch, Decisions, RecordWatch, choose_lost, decide
 
 ACTIVE_TICK_S = 0.2
@@ -89,8 +91,11 @@ class Dispatcher:
 
     def _carry_out(self, decisions: Decisions) -> None:
         with self.connection.begin():
-            if decisions.take_back or decisions.hand_out:
+            if decisions.quarantine or decisions.take_back or decisions.hand_out:
                 dispatching.lock_sweeps(self.connection)
+            for held in decisions.quarantine:
+                place_hold(self.connection, held.box, HoldKind.QUARANTINED, held.reason, "dispatcher")
+                log.warning("quarantined", box=held.box, reason=held.reason)
             for item in decisions.take_back:
                 if dispatching.take_back(self.connection, item.dispatch_id, item.reason):
                     log.info("taken back", dispatch=item.dispatch_id, reason=item.reason)

@@ -5,15 +5,20 @@ Lock order, everywhere: sweep, box, dispatch, run, attempt.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from broker.codec import from_json
+from broker.holds import HoldKind
 from broker.store.holds import read_holds
+from broker.store.standing import CheckState, RecentAttempt, read_checks, read_recent
 from broker.types import Mode, RunOrder, SiteTask
 
+# What a beat says of a box that takes runs; of one that is up without working its queue, or contended, it says others.
+WORKING_PHASES = frozenset({"ready", "running"})
 # "bv3 dispatch" in two numbers: whoever holds this lock holds the pen
 _PEN = {"a": 0x6276, "b": 0x64}
 
@@ -32,6 +37,8 @@ class OpenDispatch:
     sent_ago_s: float
     # the sweep is paused, cancelled, halted or past its deadline
     sweep_stopped: bool
+    # its sweep asks for a revision whose markers were checked
+    needs_verified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class BoxState:
     token: str
     beats: int
     phase: str
+    # by what it is held: `drained: new disk`; None: by nothing
+    held: str | None
     may_work: bool
     mode: str | None
     # since it last handed a run back; None: never
@@ -49,6 +58,11 @@ class BoxState:
     # it has an open attempt that three of its beats in a row did not name
     has_unnamed: bool
     dispatches: tuple[OpenDispatch, ...]
+    # no marker is dead at the revision that it runs
+    verified: bool
+    is_quarantined: bool
+    # its last judged attempts, oldest first
+    recent: tuple[RecentAttempt, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +71,7 @@ class PlannedRun:
 
     id: int
     mode: str
+    needs_verified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,25 +122,39 @@ def read_board(connection: sa.Connection, *, planned_limit: int) -> Board:
                 sent_at_beat=row.sent_at_beat,
                 sent_ago_s=row.sent_ago_s,
                 sweep_stopped=row.sweep_stopped,
+                needs_verified=row.needs_verified,
             )
         )
-    holds = read_holds(connection)
-    boxes = tuple(
+    boxes = _read_boxes(connection, held)
+    can_verified = any(box.verified for box in boxes)
+    planned = connection.execute(sa.text(_PLANNED), {"limit": planned_limit, "can_verified": can_verified})
+    return Board(
+        boxes=boxes,
+        planned=tuple(PlannedRun(id=row.id, mode=row.mode, needs_verified=row.needs_verified) for row in planned),
+    )
+
+
+def _read_boxes(connection: sa.Connection, dispatches: Mapping[str, list[OpenDispatch]]) -> tuple[BoxState, ...]:
+    holds, checks, recent = read_holds(connection), read_checks(connection), read_recent(connection)
+    return tuple(
         BoxState(
             name=row.name,
             token=str(row.token),
             beats=row.beats,
             phase=row.phase,
-            may_work=row.name not in holds and row.phase in {"ready", "running"},
+            held=f"{held[0].kind}: {held[0].reason}" if held else None,
+            may_work=not held and row.phase in WORKING_PHASES,
             mode=row.mode,
             released_ago_s=row.released_ago_s,
             has_unnamed=row.has_unnamed,
-            dispatches=tuple(held.get(row.name, ())),
+            dispatches=tuple(dispatches.get(row.name, ())),
+            verified=row.name in checks and checks[row.name].state is CheckState.VERIFIED,
+            is_quarantined=any(hold.kind is HoldKind.QUARANTINED for hold in held),
+            recent=recent.get(row.name, ()),
         )
         for row in connection.execute(sa.text(BOXES_QUERY))
+        for held in (holds.get(row.name, ()),)
     )
-    planned = connection.execute(sa.text(_PLANNED), {"limit": planned_limit})
-    return Board(boxes=boxes, planned=tuple(PlannedRun(id=row.id, mode=row.mode) for row in planned))
 
 
 _STOPPED = (
@@ -133,11 +162,13 @@ _STOPPED = (
     " or coalesce(s.deadline <= clock_timestamp(), false))"
 )
 
+NEEDS_VERIFIED = "(s.params ->> 'unverified' is distinct from 'true')"
+
 _OPEN_DISPATCHES = f"""
     select d.id, d.run_id, d.number, d.box, d.slot, d.state, d.sent_at_beat,
         extract(epoch from clock_timestamp() - coalesce(d.sent_at[cardinality(d.sent_at)], d.created_at))::float
             as sent_ago_s,
-        {_STOPPED} as sweep_stopped
+        {_STOPPED} as sweep_stopped, {NEEDS_VERIFIED} as needs_verified
     from dispatches d join site_runs r on r.id = d.run_id join sweeps s on s.id = r.sweep_id
     where d.state in ('open', 'started') order by d.id
 """
@@ -151,9 +182,11 @@ BOXES_QUERY = """
     from boxes b where b.token is not null order by b.name
 """
 
+# A sweep that waits for a check must not stand before one that needs none: it is left out while no box fits.
 _PLANNED = f"""
-    select r.id, s.mode from site_runs r join sweeps s on s.id = r.sweep_id
+    select r.id, s.mode, {NEEDS_VERIFIED} as needs_verified from site_runs r join sweeps s on s.id = r.sweep_id
     where r.state = 'planned' and s.finished_at is null and not {_STOPPED}
+        and (:can_verified or not {NEEDS_VERIFIED})
     order by s.priority desc, r.order_key, s.created_at, r.id limit :limit
 """
 

@@ -217,6 +217,8 @@ attempts = sa.Table(
         postgresql_where=sa.text("state in ('started', 'finished', 'reported')"),
     ),
     sa.Index("ix_attempts_box_state", "box", "state"),
+    # the dispatcher asks at every tick for each box's last ones
+    sa.Index("ix_attempts_box_id", "box", "id"),
 )
 
 evidence = sa.Table(

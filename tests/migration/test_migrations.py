@@ -58,7 +58,7 @@ def test_eight_processes_migrate_one_empty_database_without_an_error(empty_datab
     processes = [spawn.Process(target=_migrate, args=(empty_database, results)) for _ in range(8)]
     for process in processes:
         process.start()
-    answers = [results.get(timeout=60) for _ in processes]
+    answers = [results.get(timeout=240) for _ in processes]
     for process in processes:
         process.join(timeout=60)
     assert len(set(answers)) == 1, answers

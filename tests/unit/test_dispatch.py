@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.store.dispatching import Board, BoxState, OpenDispatch, PlannedRun
+from broker.store.standing import RecentAttempt
 from scheduler.dispatch import LOST_AFTER_S, BeatWatch, RecordWatch, choose_lost, decide
 
 
@@ -14,11 +15,15 @@ def box(name: str, *dispatches: OpenDispatch, **changes: object) -> BoxState:
         "token": f"token-{name}",
         "beats": 10,
         "phase": "ready",
+        "held": None,
         "may_work": True,
         "mode": "dry",
         "released_ago_s": None,
         "has_unnamed": False,
         "dispatches": dispatches,
+        "verified": True,
+        "is_quarantined": False,
+        "recent": (),
     }
     return BoxState(**(fields | changes))  # type: ignore[arg-type]
 
@@ -33,12 +38,13 @@ def dispatch(number: int, **changes: object) -> OpenDispatch:
         "sent_at_beat": 10,
         "sent_ago_s": 0.1,
         "sweep_stopped": False,
+        "needs_verified": True,
     }
     return OpenDispatch(**(fields | changes))  # type: ignore[arg-type]
 
 
-def runs(count: int, mode: str = "dry") -> tuple[PlannedRun, ...]:
-    return tuple(PlannedRun(id=100 + index, mode=mode) for index in range(count))
+def runs(count: int, mode: str = "dry", *, needs_verified: bool = True) -> tuple[PlannedRun, ...]:
+    return tuple(PlannedRun(id=100 + index, mode=mode, needs_verified=needs_verified) for index in range(count))
 
 
 def test_a_box_gets_at_most_two_runs_in_order() -> None:
@@ -52,7 +58,9 @@ def test_every_box_has_one_run_before_any_has_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "unfit", [{"may_work": False}, {"mode": "live"}, {"mode": None}, {"released_ago_s": 0.5}], ids=str
+    "unfit",
+    [{"may_work": False}, {"mode": "live"}, {"mode": None}, {"released_ago_s": 0.5}, {"verified": False}],
+    ids=str,
 )
 def test_a_box_that_may_not_work_gets_nothing(unfit: dict[str, object]) -> None:
     assert decide(Board(boxes=(box("a", **unfit),), planned=runs(2))).hand_out == ()
@@ -69,6 +77,75 @@ def test_a_waiting_run_of_a_stopped_sweep_is_taken_back_and_a_started_one_is_not
 def test_a_waiting_run_is_taken_back_from_a_box_that_stopped_working() -> None:
     board = Board(boxes=(box("a", dispatch(1), phase="contended", may_work=False),), planned=())
     assert [item.reason for item in decide(board).take_back] == ["the box is contended"]
+
+
+def recent(*buckets: str) -> tuple[RecentAttempt, ...]:
+    return tuple(RecentAttempt(name=f"x#{number}", bucket=bucket) for number, bucket in enumerate(buckets, 1))
+
+
+def test_three_infra_attempts_in_a_row_hold_a_box_and_take_back_what_waits_there() -> None:
+    sick = box(
+        "a",
+        dispatch(1, started=True),
+        dispatch(2, slot=2),
+        recent=recent("ok", "infra_browser", "infra_box_lost", "infra_backend"),
+    )
+    decisions = decide(Board(boxes=(sick, box("b")), planned=runs(4)))
+    said = "three infra attempts in a row: x#2 infra_browser, x#3 infra_box_lost, x#4 infra_backend"
+    assert [(item.box, item.reason) for item in decisions.quarantine] == [("a", said)]
+    assert [(item.dispatch_id, item.reason) for item in decisions.take_back] == [
+        (2, f"the box is held, quarantined: {said}")
+    ]
+    assert {item.box for item in decisions.hand_out} == {"b"}, "it gets none in the same tick"
+    assert decisions.send_again == ()
+
+
+@pytest.mark.parametrize(
+    "buckets",
+    [
+        ("infra_browser", "infra_browser"),
+        ("infra_browser", "infra_browser", "ok"),
+        ("infra_browser", "product_timeout", "infra_browser"),
+        ("not_measurable", "infra_browser", "infra_browser"),
+    ],
+    ids=str,
+)
+def test_a_box_that_got_one_of_three_done_is_not_held(buckets: tuple[str, ...]) -> None:
+    assert decide(Board(boxes=(box("a", recent=recent(*buckets)),), planned=())).quarantine == ()
+
+
+def test_a_box_is_quarantined_once() -> None:
+    held = box("a", recent=recent(*["infra_browser"] * 3), is_quarantined=True, held="quarantined: x", may_work=False)
+    assert decide(Board(boxes=(held,), planned=runs(1))).quarantine == ()
+
+
+def test_a_waiting_run_is_taken_back_from_a_held_box_with_the_reason() -> None:
+    board = Board(boxes=(box("a", dispatch(1), held="drained: new disk", may_work=False),), planned=())
+    assert [item.reason for item in decide(board).take_back] == ["the box is held, drained: new disk"]
+
+
+def test_a_sweep_that_needs_no_check_goes_to_any_box_and_one_that_does_to_those_with_one() -> None:
+    unverified, verified = box("a", verified=False), box("b")
+    mixed = (*runs(1), *runs(1, needs_verified=False))
+    handed = decide(Board(boxes=(unverified,), planned=mixed)).hand_out
+    assert [(item.run_id, item.box) for item in handed] == [(mixed[1].id, "a")]
+    handed = decide(Board(boxes=(unverified, verified), planned=runs(4))).hand_out
+    assert [item.box for item in handed] == ["b", "b"]
+
+
+def test_a_waiting_run_is_taken_back_when_its_box_is_verified_no_longer() -> None:
+    waiting = dispatch(1), dispatch(2, slot=2, needs_verified=False)
+    board = Board(boxes=(box("a", *waiting, verified=False),), planned=())
+    assert [(item.dispatch_id, item.reason) for item in decide(board).take_back] == [
+        (1, "the markers at its revision are not verified")
+    ]
+
+
+def test_an_idle_box_without_a_check_takes_no_run_from_a_box_with_one() -> None:
+    busy = box("a", dispatch(1, started=True), dispatch(2, slot=2, sent_ago_s=2.0), phase="running")
+    assert decide(Board(boxes=(busy, box("b", verified=False)), planned=())).take_back == ()
+    free = box("a", dispatch(1, started=True), dispatch(2, slot=2, sent_ago_s=2.0, needs_verified=False))
+    assert len(decide(Board(boxes=(free, box("b", verified=False)), planned=())).take_back) == 1
 
 
 def test_an_idle_box_gets_the_run_that_waits_behind_another_at_the_end_of_a_sweep() -> None:

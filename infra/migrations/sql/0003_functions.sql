@@ -11,16 +11,23 @@ as $$
     from public.box_holds where box = p_box and lifted_at is null
 $$;
 
--- Whether the latest check of this catalogue at the revision that the box runs found no dead marker. A tree with
+-- The latest check of this catalogue at the revision that the box runs; a row of nulls without one. A tree with
 -- changes has one name for many contents: there only a check of this very registration counts.
+create function box.find_check(p_box public.boxes, p_catalogue text) returns public.marker_checks
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+    select c from public.marker_checks c
+    where c.product_revision = p_box.facts ->> 'revision' and c.catalogue_sha256 = p_catalogue
+        and (p_box.facts ->> 'tree_clean' is distinct from 'false' or c.token = p_box.token)
+    order by c.id desc limit 1
+$$;
+
+-- Whether that check found no dead marker.
 create function box.is_verified(p_box public.boxes, p_catalogue text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
-    select coalesce((
-        select coalesce(c.facts -> 'dead', '{}') = '{}' from public.marker_checks c
-        where c.product_revision = p_box.facts ->> 'revision' and c.catalogue_sha256 = p_catalogue
-            and (p_box.facts ->> 'tree_clean' is distinct from 'false' or c.token = p_box.token)
-        order by c.id desc limit 1), false)
+    select coalesce((select c.id is not null and coalesce(c.facts -> 'dead', '{}') = '{}'
+        from box.find_check(p_box, p_catalogue) c), false)
 $$;
 
 -- The box's own word: {"drained": reason}, or {} when it takes runs again. What others hold it for stays.

@@ -39,6 +39,7 @@ def upgrade() -> None:
         "uq_box_holds_open", "box_holds", ["box", "kind"], unique=True, postgresql_where=sa.text("lifted_at is null")
     )
     op.create_index("ix_box_holds_box_kind_lifted_at", "box_holds", ["box", "kind", "lifted_at"])
+    op.create_index("ix_attempts_box_id", "attempts", ["box", "id"])
     op.create_index("ix_box_events_box_id", "box_events", ["box", "id"])
     op.add_column("marker_checks", sa.Column("box", sa.Text(), nullable=True))
     op.add_column("marker_checks", sa.Column("token", sa.Uuid(), nullable=True))

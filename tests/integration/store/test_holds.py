@@ -266,6 +266,7 @@ def test_the_parts_of_a_beat_can_not_be_called_by_a_box(make_box: Callable[[str]
         """box.take_health('box-b', '{"hold": 1, "passed": true}')""",
         "box.list_holds('box-b')",
         "box.take_verify(null, '{}')",
+        "box.find_check(null, '')",
         "box.is_verified(null, '')",
     )
     with psycopg.connect(

@@ -183,7 +183,7 @@ class Farm:
             priority=0,
             retries=2,
             requested_by="test",
-            params={},
+            params={"unverified": True},
             runs=tuple(runs),
         )
         with begin(self.engine) as connection:

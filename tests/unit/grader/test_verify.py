@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.markers import hash_catalogue
 from grader.checkout import Progress, read_tree
 from grader.markers import Catalogue, Marker, Origin, compile_catalogue, load_catalogue
 from grader.printed import SourceUnreadableError, find_printed
 from grader.python_source import read_python
 from grader.script_source import read_script
-from grader.verify import Finding, State, Tree, count_hits, hash_catalogue, literal_parts, matches_example, verify
+from grader.verify import Finding, State, Tree, count_hits, literal_parts, matches_example, verify
 
 CATALOGUE = load_catalogue()
 BY_NAME = {marker.name: marker for marker in CATALOGUE.markers}
