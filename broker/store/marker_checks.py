@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -36,6 +37,9 @@ class MarkerCheckRow:
     facts: Mapping[str, Any]
     checked_by: str
     checked_at: datetime
+    # the box that made it, and in which registration; None: a person did
+    box: str | None
+    token: UUID | None
 
 
 def save_check(connection: sa.Connection, new: NewMarkerCheck) -> int:

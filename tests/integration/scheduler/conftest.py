@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.markers import name_catalogue
 from broker.store import dispatching
 from broker.store.breaches import halt_after_breach
 from broker.store.engine import begin
@@ -302,5 +303,10 @@ class Farm:
 
 @pytest.fixture
 def farm(engine: sa.Engine, make_box: Callable[[str], Any]) -> Farm:
-    """A farm of one box, worked by hand."""
-    return Farm(engine=engine, box=make_box("box-a"))
+    """A farm of one box, worked by hand, whose revision is verified."""
+    box = make_box("box-a")
+    check: dict[str, Any] = {"product_revision": "21a08c23", "catalogue_sha256": name_catalogue(), "checked_by": "test"}
+    check |= {"total": 1, "alive": 1, "facts": {"dead": {}}}
+    facts = {"revision": "21a08c23", "catalogue_sha256": name_catalogue(), "verify": check}
+    assert box.client.beat(box.token, "ready", facts).verified
+    return Farm(engine=engine, box=box)
