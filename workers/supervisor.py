@@ -20,6 +20,7 @@ import structlog
 
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, Bv3Error, StackError, UsageError
 from broker.holds import say_what_ends
+from broker.markers import name_catalogue
 from broker.ready import tell_ready
 from broker.settings import Manifest
 from broker.types import Mode
@@ -35,7 +36,6 @@ from workers.processes import ProcessBook, kill_survivors
 from workers.scratch import drop_scratch, make_scratch
 from workers.stack.facts import StackFacts
 from workers.stackkeeper import StackKeeper
-from workers.verification import hash_catalogue
 
 log = structlog.get_logger(__name__)
 
@@ -331,7 +331,7 @@ class Supervisor:
         facts: StackFacts | None = self._stack.facts if self._stack else None
         if facts is None:
             return told
-        build = {"revision": facts.revision, "tree_clean": facts.tree_clean, "catalogue_sha256": hash_catalogue()}
+        build = {"revision": facts.revision, "tree_clean": facts.tree_clean, "catalogue_sha256": name_catalogue()}
         return {**told, **build}
 
     def _install_signals(self) -> None:
