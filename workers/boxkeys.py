@@ -12,7 +12,7 @@ WORDS: Mapping[str, str] = {
         "What the stack has to itself: host (the machine), container, netns (a network namespace; the same ports in"
         " each), ports (the block below; for the reference stack alone)."
     ),
-    "netns": 'The network namespace of isolation = "netns", made by `bv3-box netns create NAME`.',
+    "netns": "With the isolation netns: the network namespace, made by `bv3-box netns create NAME`.",
     "renderer": (
         "What shows the browser cards: electron (the product's own, needs a screen) or playwright (bv3's, needs none)."
         " Rates of different renderers are never pooled."
@@ -22,8 +22,8 @@ WORDS: Mapping[str, str] = {
         " pooled."
     ),
     "pages": (
-        "web (the real sites) or loopback (bv3's own sites under the real host names, which nothing can leave; for"
-        ' renderer = "playwright").'
+        "web (the real sites) or loopback (bv3's own sites under the real host names, which nothing can leave; with"
+        " the renderer playwright)."
     ),
     "folder": (
         "The run folder: logs, journal, browser profile, all that this box writes. An absolute path outside of the"
@@ -35,7 +35,7 @@ WORDS: Mapping[str, str] = {
     "record": "A recording of each run beside its screenshot: none, trace or video. Costs time and space.",
     "ports.backend": "Where the product's backend listens, on 127.0.0.1 as all of these.",
     "ports.router": "The model router. A healthy one that listens there already is adopted, never taken over.",
-    "ports.frontend": 'Webpack, for renderer = "electron".',
+    "ports.frontend": "Webpack, for the renderer electron.",
     "ports.https": "bv3's own loopback pages.",
     "ports.http": "The same pages without TLS.",
     "ports.foreign": (
