@@ -18,7 +18,7 @@ from workers.conditions import Condition
 from workers.netns import enter
 from workers.preflight import list_machine_conditions
 from workers.processes import ProcessBook
-from workers.stack.checkout import inspect_checkout
+from workers.stack.checkout import find_python, inspect_checkout
 
 _HERE = ("127.0.0.1", "localhost", "::1")
 
@@ -64,7 +64,8 @@ def _look_at_folder(box: BoxFile) -> Iterator[Condition]:
 def _look_at_ports(box: BoxFile) -> Iterator[Condition]:
     ports = box.ports.listened(electron=box.renderer == "electron")
     listeners = machine.list_listeners({*ports.values(), *box.ports.foreign})
-    own = [item for item in ProcessBook(folder=box.folder).read() if item.is_alive()]
+    recorded = ProcessBook(folder=box.folder).read() if box.folder.is_dir() else ()
+    own = [item for item in recorded if item.is_alive()]
     for process in own:
         listeners = machine.choose_foreign(listeners, process.pid)
     held = {item.port: machine.describe_holders([item]) for item in listeners}
@@ -98,10 +99,9 @@ def _look_at_checkout(box: BoxFile) -> Iterator[Condition]:
     if box.checkout is None:
         return
     problems = inspect_checkout(box)
-    for problem in problems:
-        yield conditions.refuse("checkout", str(problem))
+    yield from (conditions.refuse("checkout", str(problem)) for problem in problems)
     if not problems:
-        yield conditions.hold("checkout", str(box.checkout))
+        yield conditions.hold("checkout", f"{box.checkout}, its environment {find_python(box)}")
 
 
 def _look_at_accounts(box: BoxFile, environment: Mapping[str, str]) -> Iterator[Condition]:

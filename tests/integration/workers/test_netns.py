@@ -195,7 +195,7 @@ def test_ports_are_judged_in_the_boxs_own_namespace(names: tuple[str, str], tmp_
 
 def test_who_may_not_enter_is_told_so(names: tuple[str, str], tmp_path: Path) -> None:
     assert run("netns", "create", names[0]).returncode == 0
-    entering = f"import os; os.setuid(65534)\nfrom workers.netns import enter\nenter({names[0]!r})"
+    entering = f"import os\nfrom workers.netns import enter\nos.setuid(65534)\nenter({names[0]!r})"
     done = subprocess.run(
         [sys.executable, "-c", entering], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60
     )

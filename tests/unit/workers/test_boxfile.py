@@ -6,6 +6,7 @@ import pytest
 
 from broker.errors import ServiceError, UsageError
 from workers.boxfile import BoxFile, load_box
+from workers.stack.checkout import find_python
 
 TEXT = """\
 name = "box-a"
@@ -211,7 +212,7 @@ def test_what_is_not_said_of_a_box_has_the_values_that_its_users_know(tmp_path: 
     }
     assert (box.pages, box.record, box.netns, box.accounts) == ("loopback", "none", None, {})
     assert (box.profile.policy, box.profile.signed_in) == ("fresh", ())
-    assert (box.product.python, box.product.model, box.python) == (None, "", None)
+    assert (box.product.python, box.product.model) == (None, "")
     assert (box.reference.faults, box.reference.seed, box.reference.leash_scale) == ("none", 0, 1.0)
     assert (box.has_farm, box.database_url, box.broker_url) == (False, None, None)
     limits = box.limits
@@ -226,9 +227,13 @@ def test_a_foreign_port_that_the_file_gives_to_the_box_is_none_of_its_usual_ones
 
 
 def test_a_relative_interpreter_is_one_in_the_checkout(tmp_path: Path) -> None:
-    text = OPENSWARM + '\n[product]\npython = "backend/.venv/bin/python"\n'
-    assert load(tmp_path, text).python == Path("/srv/openswarm/backend/.venv/bin/python")
-    assert load(tmp_path, text.replace("backend/.venv", "/opt/env")).python == Path("/opt/env/bin/python")
+    python = tmp_path / "openswarm" / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    text = OPENSWARM.replace("/srv", str(tmp_path)) + '\n[product]\npython = "env/bin/python"\n'
+    assert find_python(load(tmp_path, text)) == python
+    elsewhere = text.replace('"env/', f'"{tmp_path}/openswarm/env/')
+    assert find_python(load(tmp_path, elsewhere)) == python
 
 
 @pytest.mark.parametrize("text", [TEXT, NETNS, OPENSWARM, ELECTRON])
