@@ -219,6 +219,13 @@ class BoxFile(BaseModel):
         return f"bv3-stack-{self.ports.backend}" if self.isolation == "ports" else "bv3-stack"
 
     @property
+    def python(self) -> Path | None:
+        """The interpreter that the file names, as an absolute path; None: the checkout's usual one."""
+        if self.product.python is None or self.checkout is None:
+            return None
+        return self.checkout / self.product.python
+
+    @property
     def has_farm(self) -> bool:
         """Whether the box belongs to a farm."""
         return self.database_url is not None and self.broker_url is not None

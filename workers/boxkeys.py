@@ -67,16 +67,9 @@ WORDS: Mapping[str, str] = {
         "The command that shows it, as a list, run in electron/; must hold {profile}. Unset: electron as the"
         " checkout's own script has it."
     ),
-    "product.frontend": (
-        "For the renderer electron: the command that serves the front end, as a list of words, where the checkout's own"
-        " script doesn't fit; {backend_port} and {frontend_port} stand for this box's."
-    ),
-    "product.electron": (
-        "The same for Electron; {profile} stands for this box's profile folder, and must be in it."
-    ),
     "accounts": (
-        'site = "VARIABLE": the variable of the operator\'s environment that names the account on that site. Never'
-        " the account itself."
+        "By site, the name of the variable in the operator's environment that names the account there. Never the"
+        " account itself."
     ),
     "reference.faults": "What the reference stack injects: none, all, or name[:share] between commas.",
     "reference.seed": "Which run meets which fault.",
