@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from broker.errors import EXIT_GATE, EXIT_OK
+from workers.options import box_option
 
 _INIT_EXAMPLES = """\b
 examples:
@@ -77,13 +78,7 @@ def init(out: Path, **wish: Any) -> None:
 
 
 @click.command()
-@click.option(
-    "--box",
-    "box_file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="the box file (box.toml)",
-)
+@box_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document")
 def check(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
     """Judge the box file, and this machine by it. Nothing is started and nothing is changed.

@@ -267,7 +267,9 @@ def _read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         text = path.read_text("utf-8")
         return text, tomllib.loads(text)
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}", hint="name a box file with --box") from error
+        raise UsageError(
+            f"{path} can't be read: {error.strerror}", hint="bv3-box init writes one; --box FILE names another"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: no TOML: {error}") from error
 

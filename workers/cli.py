@@ -11,14 +11,7 @@ import click
 
 from broker.terminal import run_command, verbose_option
 from workers import box_commands, lifecycle_commands, page_commands, trial_commands
-
-_box = click.option(
-    "--box",
-    "box_file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="the box file (box.toml)",
-)
+from workers.options import box_option
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,7 +21,7 @@ def box() -> None:
 
 
 @box.command()
-@_box
+@box_option
 @click.option("--json", "as_json", is_flag=True, help="print it as JSON")
 def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
     r"""Look at every condition under which a run may begin, and change nothing.
@@ -61,7 +54,7 @@ def preflight(box_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click p
 
 
 @box.command()
-@_box
+@box_option
 @click.option("--reason", required=True, metavar="TEXT", help="why; others read it in bv3-schedule follow")
 def drain(box_file: Path, reason: str) -> None:
     r"""Finish the running run and begin none, until `bv3-box resume`.
@@ -80,7 +73,7 @@ def drain(box_file: Path, reason: str) -> None:
 
 
 @box.command()
-@_box
+@box_option
 def resume(box_file: Path) -> None:
     r"""End what `bv3-box drain` began.
 

@@ -13,14 +13,8 @@ import click
 
 from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK, EXIT_SERVICE, ServiceError
 from broker.terminal import print_inert
+from workers.options import box_option
 
-_box = click.option(
-    "--box",
-    "box_file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="the box file (box.toml)",
-)
 _json = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
 _mode = click.argument("mode", type=click.Choice(["dry", "live"]))
 _LIVE = "live: the product really submits, with the accounts that its browser profile is signed in to"
@@ -32,7 +26,7 @@ def _say(line: str) -> None:
 
 @click.command()
 @_mode
-@_box
+@box_option
 @click.option("--work", "works", is_flag=True, help="work the box's queue, too")
 @_json
 def up(*, mode: str, box_file: Path, works: bool, as_json: bool) -> None:
@@ -66,7 +60,7 @@ def up(*, mode: str, box_file: Path, works: bool, as_json: bool) -> None:
 
 @click.command(hidden=True)
 @_mode
-@_box
+@box_option
 @click.option("--work", "works", is_flag=True)
 def supervise(*, mode: str, box_file: Path, works: bool) -> None:
     """Be the box's supervisor: what `up` starts in the background."""
@@ -76,7 +70,7 @@ def supervise(*, mode: str, box_file: Path, works: bool) -> None:
 
 
 @click.command()
-@_box
+@box_option
 @click.option("-v", "--verbose", is_flag=True, help="log more")
 def work(*, box_file: Path, verbose: bool) -> None:
     r"""Work the box's queue until told to end: on the stack that is up, or on one booted dry for it.
@@ -115,7 +109,7 @@ def _supervise(box_file: Path, mode: Any, *, works: bool, verbose: bool) -> int:
 
 
 @click.command()
-@_box
+@box_option
 @click.option("--now", is_flag=True, help="do not let the running run finish")
 def down(*, box_file: Path, now: bool) -> None:
     r"""End what this box has started, and nothing else: also after a crash or a reboot.
@@ -136,7 +130,7 @@ def down(*, box_file: Path, now: bool) -> None:
 
 
 @click.command()
-@_box
+@box_option
 @_json
 def status(*, box_file: Path, as_json: bool) -> None:
     r"""Show the box as it is: each part by a real request, the mode as the running backend has it.
@@ -161,7 +155,7 @@ def status(*, box_file: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("part")
-@_box
+@box_option
 def restart(*, part: str, box_file: Path) -> None:
     r"""Start one part of the running stack anew, and wait until it answers.
 
@@ -182,7 +176,7 @@ def restart(*, part: str, box_file: Path) -> None:
 
 @click.command()
 @click.argument("part", required=False)
-@_box
+@box_option
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=20, show_default=True, help="the last so many lines")
 @click.option("-f", "--follow", is_flag=True, help="go on with what is written from now on")
 def logs(*, part: str | None, box_file: Path, lines: int, follow: bool) -> None:

@@ -15,19 +15,13 @@ import click
 
 from broker.errors import EXIT_GATE, EXIT_SERVICE
 from broker.terminal import print_inert
+from workers.options import box_option
 
 if TYPE_CHECKING:
     from workers.rawbrowser import RawBrowser, Visit
 
 _MOST_NAME_CHARS = 60
 
-_box = click.option(
-    "--box",
-    "box_file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="the box file (box.toml)",
-)
 _json = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, texts exactly as they are")
 _timeout = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=1), default=40.0, show_default=True, help="seconds to arrive in"
@@ -36,7 +30,7 @@ _follow = click.option("--follow", is_flag=True, help="take the page that the ad
 
 
 @click.command()
-@_box
+@box_option
 @_json
 def cards(*, box_file: Path, as_json: bool) -> None:
     r"""Show each card of the dashboard: whose it is, its address as its page tells it, whether it answers.
@@ -67,7 +61,7 @@ def cards(*, box_file: Path, as_json: bool) -> None:
 
 
 @click.command()
-@_box
+@box_option
 @click.argument("url")
 @click.argument("text", required=False)
 @_json
@@ -122,7 +116,7 @@ def read(
 
 
 @click.command("eval")
-@_box
+@box_option
 @click.argument("url")
 @click.argument("js")
 @_json
@@ -162,7 +156,7 @@ def evaluate(*, box_file: Path, url: str, js: str, as_json: bool, timeout_s: flo
 
 
 @click.command()
-@_box
+@box_option
 @click.argument("url")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="the file; default: named by the host")
 @_timeout

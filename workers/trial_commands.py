@@ -13,6 +13,7 @@ import click
 
 from broker.errors import EXIT_GATE, EXIT_OK, EXIT_SERVICE, UsageError
 from broker.terminal import print_inert
+from workers.options import box_option
 
 if TYPE_CHECKING:
     from workers.boxfile import BoxFile
@@ -22,17 +23,9 @@ if TYPE_CHECKING:
 
 _NONCE_BYTES = 5
 
-_box = click.option(
-    "--box",
-    "box_file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="the box file (box.toml)",
-)
-
 
 @click.command()
-@_box
+@box_option
 @click.argument("prompt")
 @click.argument("needle")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, texts exactly as they are")
@@ -108,7 +101,7 @@ def _show(report: TrialReport, places: tuple[Place, ...], *, mode: str, as_json:
 
 
 @click.command("health-check")
-@_box
+@box_option
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
 @click.option(
     "--budget",
