@@ -167,23 +167,19 @@ class RawBrowser:
 
     def _choose(self, *, may_use_audit: bool) -> tuple[str, str]:
         """A card that answers and nobody works on, and where it is. Wedged ones are named and passed over."""
-        own = frozenset({self.facts.audit_card, self.facts.raw_card})
         try:
             cards = self.product.list_cards()
         except ProductError as error:
             raise CouldNotLookError(f"the backend does not tell its cards: {error.message}") from error
-        free = [card for card, spawner in sorted(cards.items()) if not spawner and card not in own]
-        candidates = [self.facts.raw_card, *([self.facts.audit_card] if may_use_audit else []), *free]
+        raw, audit = self.facts.raw_card, self.facts.audit_card
+        candidates = order_candidates(cards, raw_card=raw, audit_card=audit, may_use_audit=may_use_audit)
         for card in candidates:
-            if card not in cards:
-                self.tell(f"card {card} is not in the layout")
-                continue
             try:
                 return card, self.product.evaluate(card, "location.href", timeout_s=LOOK_TIMEOUT_S)
             except ProductError as error:
                 self.tell(f"card {card} is wedged, passed over: {error.message}")
         raise CouldNotLookError(
-            f"no card answers: asked {len(candidates)} ({', '.join(candidates)})",
+            f"no card answers, of {len(candidates)} that may be used: {', '.join(candidates)}",
             hint="bv3-box cards shows them all; bv3-box restart renderer makes them anew",
         )
 
@@ -271,6 +267,15 @@ class Watch:
         self.said = f"{page.href} still loads"
         is_still = last is not None and last.text == page.text
         return (is_still and page.is_loaded) or stood_s >= RESTLESS_S
+
+
+def order_candidates(
+    cards: Mapping[str, str | None], *, raw_card: str, audit_card: str, may_use_audit: bool
+) -> tuple[str, ...]:
+    """The cards that may be driven by hand, in order: bv3's own, then a user's. Never one that a session spawned."""
+    own = (raw_card, audit_card) if may_use_audit else (raw_card,)
+    others = sorted(card for card, spawner in cards.items() if not spawner and card not in {raw_card, audit_card})
+    return (*(card for card in own if card in cards and not cards[card]), *others)
 
 
 def read_page(product: ProductClient, card: str, *, timeout_s: float) -> PageView:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,12 +56,11 @@ def probe(*, box_file: Path, prompt: str, needle: str, as_json: bool, live: bool
 
     if not needle.strip():
         raise UsageError("an empty NEEDLE stands everywhere", hint="give a text that only the page has")
-    box, preflight = _open(box_file)
     order = TrialOrder(
         name=f"probe {secrets.token_hex(_NONCE_BYTES)}", prompt=prompt, payload=needle, budget_s=budget_s
     )
     try:
-        with preflight.product, hold_product(box, preflight, "a probe") as mode:
+        with _open(box_file) as (box, preflight), hold_product(box, preflight, "a probe") as mode:
             _refuse_live(mode.value, live=live)
             print_inert(f"one session on {box.name}, {mode.value}, for at most {budget_s:.0f} s", err=True)
             report = run_trial(preflight.product, preflight.facts, order)
@@ -123,8 +124,7 @@ def health_check(*, box_file: Path, as_json: bool, budget_s: float) -> None:
     """
     from workers.health import check_health
 
-    box, preflight = _open(box_file)
-    with preflight.product:
+    with _open(box_file) as (box, preflight):
         report = check_health(box, preflight, nonce=secrets.token_hex(_NONCE_BYTES), budget_s=budget_s)
     if as_json:
         click.echo(json.dumps(asdict(report)))
@@ -133,14 +133,17 @@ def health_check(*, box_file: Path, as_json: bool, budget_s: float) -> None:
     sys.exit(EXIT_OK if report.passed else EXIT_GATE)
 
 
-def _open(box_file: Path) -> tuple[BoxFile, Preflight]:
+@contextmanager
+def _open(box_file: Path) -> Iterator[tuple[BoxFile, Preflight]]:
     from workers.boxfile import open_box
     from workers.stack.driver import facts_path
     from workers.stack.facts import read_facts
     from workers.workplace import make_preflight
 
     box = open_box(box_file)
-    return box, make_preflight(box, read_facts(facts_path(box)))
+    preflight = make_preflight(box, read_facts(facts_path(box)))
+    with preflight.product, preflight.router:
+        yield box, preflight
 
 
 COMMANDS: tuple[click.Command, ...] = (probe, health_check)

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from broker.settings import load_settings, read_manifest
 from broker.types import Mode
+from workers import cli
 from workers.boxfile import load_box
 from workers.client.product import ProductAddress, ProductClient
-from workers.lock import bind_host_lock
-from workers.processes import ProcessBook, Recorded, kill_survivors
-from workers.stack.driver import make_driver
-from workers.stack.facts import StackFacts
+from workers.processes import ProcessBook, Recorded
+from workers.stack.driver import facts_path
+from workers.stack.facts import StackFacts, read_facts
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a command left."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def _stand_in() -> io.TextIOWrapper:
+    """For stdout or stderr."""
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+
+
+def _bytes_of(stand_in: io.TextIOWrapper) -> bytes:
+    stand_in.seek(0)
+    return bytes(stand_in.buffer.read())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +52,26 @@ class BootedBox:
     folder: Path
     facts: StackFacts
 
-    def run(self, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *words: str) -> Done:
+        """The command in this process: starting one costs more than most commands do."""
         command, *rest = words
-        return subprocess.run(
+        with _stand_in() as out, _stand_in() as err:
+            with redirect_stdout(out), redirect_stderr(err):
+                try:
+                    code = cli.run([command, "--box", str(self.file), *rest])
+                except SystemExit as ending:
+                    code = int(ending.code or 0)
+            return Done(returncode=code, stdout=_bytes_of(out), stderr=_bytes_of(err))
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """The command in a process of its own, as a person runs it."""
+        command, *rest = words
+        return subprocess.Popen(
             [sys.executable, "-m", "workers.cli", command, "--box", str(self.file), *rest],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=ROOT,
-            check=False,
-            timeout=timeout_s,
+            start_new_session=True,
         )
 
     @contextmanager
@@ -66,18 +97,49 @@ def write_box_file(folder: Path, free_port: Callable[[], int]) -> Path:
     return file
 
 
+# A process of its own boots the stack, and ends it when its input is closed, however the tests end.
+BOOT = """
+import sys
+from pathlib import Path
+from broker.settings import load_settings, read_manifest
+from broker.types import Mode
+from workers import cli
+from workers.boxfile import load_box
+from workers.lock import bind_host_lock
+from workers.processes import ProcessBook, kill_survivors
+from workers.stack.driver import make_driver
+box = load_box(Path(sys.argv[1]))
+book = ProcessBook(folder=box.folder)
+lock = bind_host_lock(box.lock_name)
+driver = make_driver(box, read_manifest(load_settings()), book, mode=Mode(sys.argv[2]), lock_fd=lock.fd)
+try:
+    driver.boot(give_up=lambda: False)
+    print("up", flush=True)
+    sys.stdin.read()
+finally:
+    driver.stop()
+    kill_survivors(book)
+"""
+
+
 @contextmanager
 def boot(folder: Path, free_port: Callable[[], int], mode: Mode) -> Iterator[BootedBox]:
     file = write_box_file(folder, free_port)
-    box = load_box(file)
-    book = ProcessBook(folder=folder)
-    with ExitStack() as ending:
-        lock = bind_host_lock(box.lock_name)
-        ending.callback(lock.release)
-        ending.callback(kill_survivors, book)
-        driver = make_driver(box, read_manifest(load_settings()), book, mode=mode, lock_fd=lock.fd)
-        ending.callback(driver.stop)
-        yield BootedBox(file=file, folder=folder, facts=driver.boot(give_up=lambda: False))
+    with subprocess.Popen(
+        [sys.executable, "-c", BOOT, str(file), mode.value],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdin is not None
+        try:
+            assert keeper.stdout.readline() == b"up\n"
+            yield BootedBox(file=file, folder=folder, facts=read_facts(facts_path(load_box(file))))
+        finally:
+            keeper.stdin.close()
+            keeper.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +165,7 @@ class Pages(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answer)
         self.bodies: dict[str, bytes] = {}
         self.moved: dict[str, str] = {}
+        self.no_content: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -121,6 +184,10 @@ class _Answer(BaseHTTPRequestHandler):
         if path in self.server.moved:
             self.send_response(302)
             self.send_header("Location", self.server.moved[path])
+            self.end_headers()
+            return
+        if path in self.server.no_content:
+            self.send_response(204)
             self.end_headers()
             return
         body = self.server.bodies.get(path)

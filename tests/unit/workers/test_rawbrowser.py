@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from broker.errors import UsageError
 from broker.types import Seen
 from workers.pagetext import judge
-from workers.rawbrowser import CouldNotLookError, PageView, Visit, Watch, is_same_place, parse_address
+from workers.rawbrowser import (
+    CouldNotLookError,
+    PageView,
+    Visit,
+    Watch,
+    is_same_place,
+    order_candidates,
+    parse_address,
+)
 
 PAGE = PageView(
     href="https://x.com/home",
@@ -153,3 +161,13 @@ def test_text_is_absent_only_where_everything_was_read() -> None:
     cut = judge(replace(PAGE, is_cut=True), "telescope", VISIT, skip_frames=True)
     assert cut.answer is Seen.COULD_NOT_LOOK
     assert cut.describe().startswith("could not look: ")
+
+
+def test_a_sessions_card_is_never_driven_and_the_audit_card_only_while_nothing_runs() -> None:
+    cards = {"user-b": None, "raw": None, "spawned": "s1", "audit": None, "user-a": ""}
+    idle = order_candidates(cards, raw_card="raw", audit_card="audit", may_use_audit=True)
+    assert idle == ("raw", "audit", "user-a", "user-b")
+    running = order_candidates(cards, raw_card="raw", audit_card="audit", may_use_audit=False)
+    assert running == ("raw", "user-a", "user-b")
+    odd = {"raw": "s1", "audit": "s2", "spawned": "s3"}
+    assert order_candidates(odd, raw_card="raw", audit_card="audit", may_use_audit=True) == ()
