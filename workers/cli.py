@@ -93,6 +93,9 @@ def resume(box_file: Path) -> None:
 _GROUPS = (lifecycle_commands, box_commands, page_commands, trial_commands)
 for _command in (command for group in _GROUPS for command in group.COMMANDS):
     box.add_command(_command)
+for _command in box.commands.values():
+    # click keeps the lines of a paragraph that begins with a backspace; a docstring has it spelt out
+    _command.help = (_command.help or "").replace("\\b\n", "\b\n")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from workers.cleaning import Leftovers, NotCleanError, clean_up, find_leftovers
 from workers.client.errors import BackendAwayError, ProductError
 from workers.client.product import ProductClient
 from workers.client.session import SessionEnd, SessionSocket, wait_for_end
+from workers.holding import read_drained
 from workers.logslice import FileMark, cut_slice, mark_end
 from workers.metrics import read_rows
 from workers.occupancy import find_run, is_worked, occupy
@@ -81,7 +82,7 @@ def hold_product(box: BoxFile, preflight: Preflight, doing: str, *, may_be_worke
     with occupy(box.folder, doing):
         if run := find_run(box.folder):
             raise BoxHeldError(f"a run is in progress: {run}", holder={"run": run}, hint="wait until it has ended")
-        if not may_be_worked and is_worked(box.folder) and not (box.folder / "drained.json").exists():
+        if not may_be_worked and is_worked(box.folder) and read_drained(box.folder) is None:
             raise BoxHeldError(
                 f"box {box.name} works its queue", holder={}, hint="bv3-box drain --reason '…' keeps runs away from it"
             )

@@ -61,7 +61,7 @@ def probe(*, box_file: Path, prompt: str, needle: str, as_json: bool, live: bool
     )
     try:
         with _open(box_file) as (box, preflight), hold_product(box, preflight, "a probe") as mode:
-            _refuse_live(mode.value, live=live)
+            refuse_live(mode.value, live=live)
             print_inert(f"one session on {box.name}, {mode.value}, for at most {budget_s:.0f} s", err=True)
             report = run_trial(preflight.product, preflight.facts, order)
     except Refusal as refusal:
@@ -72,7 +72,8 @@ def probe(*, box_file: Path, prompt: str, needle: str, as_json: bool, live: bool
     sys.exit(EXIT_SERVICE if found is None else EXIT_OK if found else EXIT_GATE)
 
 
-def _refuse_live(mode: str, *, live: bool) -> None:
+def refuse_live(mode: str, *, live: bool) -> None:
+    """Raises UsageError, with what it means, for a session on a live stack that nobody asked for by name."""
     if mode == "live" and not live:
         raise UsageError(
             "the stack is live: the product may really post what the prompt says, under the profile's accounts",

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.types import Mode
 from workers import cli
 from workers.boxfile import load_box
 from workers.client.product import ProductAddress, ProductClient
@@ -111,7 +110,7 @@ from workers.stack.driver import make_driver
 box = load_box(Path(sys.argv[1]))
 book = ProcessBook(folder=box.folder)
 lock = bind_host_lock(box.lock_name)
-driver = make_driver(box, read_manifest(load_settings()), book, mode=Mode(sys.argv[2]), lock_fd=lock.fd)
+driver = make_driver(box, read_manifest(load_settings()), book, mode=Mode.DRY, lock_fd=lock.fd)
 try:
     driver.boot(give_up=lambda: False)
     print("up", flush=True)
@@ -123,10 +122,10 @@ finally:
 
 
 @contextmanager
-def boot(folder: Path, free_port: Callable[[], int], mode: Mode) -> Iterator[BootedBox]:
+def boot(folder: Path, free_port: Callable[[], int]) -> Iterator[BootedBox]:
     file = write_box_file(folder, free_port)
     with subprocess.Popen(
-        [sys.executable, "-c", BOOT, str(file), mode.value],
+        [sys.executable, "-c", BOOT, str(file)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
@@ -145,14 +144,7 @@ def boot(folder: Path, free_port: Callable[[], int], mode: Mode) -> Iterator[Boo
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[BootedBox]:
     """A dry stack for all tests of a module."""
-    with boot(tmp_path_factory.mktemp("box"), free_port, Mode.DRY) as booted:
-        yield booted
-
-
-@pytest.fixture(scope="module")
-def live_box(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[BootedBox]:
-    """A live stack for all tests of a module."""
-    with boot(tmp_path_factory.mktemp("live"), free_port, Mode.LIVE) as booted:
+    with boot(tmp_path_factory.mktemp("box"), free_port) as booted:
         yield booted
 
 

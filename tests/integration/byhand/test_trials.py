@@ -16,8 +16,11 @@ from typing import Any
 import psutil
 import pytest
 
+from broker.errors import UsageError
+from workers.healthpage import serve_page
 from workers.journal import Journal
 from workers.processes import ProcessBook
+from workers.trial_commands import refuse_live
 
 PROMPT = 'Go to https://x.com/ and publish a post with exactly this text: "probe k3f9x coverage alpha"'
 
@@ -154,9 +157,23 @@ def test_empty_needle_is_a_usage_error(box: Any) -> None:
     assert box.run("probe", PROMPT, " ").returncode == 2
 
 
-def test_live_stack_needs_a_word_and_its_check_posts_to_its_own_page_alone(live_box: Any) -> None:
-    refused = live_box.run("probe", PROMPT, "text")
-    assert refused.returncode == 2
-    assert b"may really post" in refused.stderr
-    done = live_box.run("health-check", "--json")
-    assert done.returncode == 0, (done.stdout, done.stderr)
+def test_live_stack_needs_a_word() -> None:
+    # no stand-in runs live, and the real product does so on real accounts
+    with pytest.raises(UsageError, match="may really post"):
+        refuse_live("live", live=False)
+    refuse_live("live", live=True)
+    refuse_live("dry", live=False)
+
+
+def test_checks_page_takes_a_post_shows_it_and_has_an_empty_composer_again(box: Any) -> None:
+    press = """new Promise((done) => {
+        const area = document.querySelector('textarea');
+        area.value = 'check k3f9x of this box';
+        document.querySelector('button').click();
+        setTimeout(() => done([area.value, document.getElementById('posted').innerText]), 1500);
+    })"""
+    with serve_page("k3f9x") as page:
+        done = box.run("eval", page.url, press)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == ["", "check k3f9x of this box"]
+        assert page.posts == ["check k3f9x of this box"]
