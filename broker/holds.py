@@ -13,7 +13,11 @@ class HoldKind(StrEnum):
     DRAINED = "drained"
 
 
-_ENDINGS = {
+# No hold of the farm's: the box's own preflight refuses, which its beats tell as their phase.
+CONTENDED = "contended"
+
+_ENDINGS: dict[str, str] = {
+    CONTENDED: "its reason, when that is gone",
     HoldKind.BREACH: "bv3-schedule resume SWEEP --after-breach, when you have looked",
     HoldKind.QUARANTINED: "a health check that passes on the box",
     HoldKind.DRAINED: "bv3-box resume, on the box",
@@ -22,5 +26,5 @@ _ENDINGS = {
 
 def say_what_ends(kind: str) -> str:
     """What ends a hold of this kind, as in `ends by ...`."""
-    # a kind that a newer farm has
-    return _ENDINGS[HoldKind(kind)] if kind in set(HoldKind) else "what its reason says"
+    # without one: a kind that a newer farm has
+    return _ENDINGS.get(kind, "what its reason says")

@@ -10,7 +10,7 @@ from broker.store.breaches import Breach, Lifted, lift_breaches, lock_breaches
 from broker.store.sweeps import find_sweep
 from scheduler.launcher import call
 from scheduler.listing import count
-from scheduler.progress import clean
+from scheduler.wording import clean
 
 
 def refuse_breaches(connection: sa.Connection, sweep_id: str) -> None:

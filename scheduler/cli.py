@@ -97,6 +97,9 @@ _SWEEP = click.argument("sweep")
 @click.option("--site", "sites", multiple=True, metavar="SITE", help="Only this site; may be repeated.  [default: all]")
 @_DETACH
 @click.option("--dry-run", is_flag=True, help="Print what would be planned; write and start nothing.")
+@click.option(
+    "--unverified", is_flag=True, help="Also on boxes whose product's lines were not found to be what is looked for."
+)
 @_ending_options
 def c7(  # noqa: PLR0917 - click passes all by name
     n: int | None,
@@ -104,6 +107,7 @@ def c7(  # noqa: PLR0917 - click passes all by name
     sites: tuple[str, ...],
     detach: bool,  # noqa: FBT001 - click
     dry_run: bool,  # noqa: FBT001 - click
+    unverified: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
     gate: bool,  # noqa: FBT001 - click
     out: Path,
@@ -113,12 +117,15 @@ def c7(  # noqa: PLR0917 - click passes all by name
     With no farm configured, an embedded one is started with K boxes, the sweep is followed to its end,
     and what was started is stopped. With BV3_BROKER_URL and BV3_DATABASE_URL it is planned on that farm.
 
+    A box gets its runs once the catalogue of markers was checked against the product that it runs, and no marker was
+    found dead; it makes that check right after booting. With --unverified any box does.
+
     Ctrl-C: no new runs, running ones finish; Ctrl-C again: stop now. A hang-up of the terminal detaches.
     """
     from scheduler import commands
     from scheduler.request import Request
 
-    request = Request(plan="c7", n=n, sites=sites, boxes=boxes)
+    request = Request(plan="c7", n=n, sites=sites, boxes=boxes, unverified=unverified)
     return commands.start_sweep(request, _wishes(as_json, gate, out), detach=detach, dry_run=dry_run)
 
 

@@ -15,16 +15,8 @@ import click
 from broker.errors import EXIT_OK, UsageError
 from broker.requester import name_requester
 from broker.settings import Settings, load_settings
-from broker.store.sweeps import (
-    IMPORT_PLAN,
-    SweepRow,
-    create_sweep,
-    find_sweep,
-    list_sweeps,
-    order,
-    read_progress,
-    refuse_nameless,
-)
+from broker.store.progress import read_boxes, read_progress
+from broker.store.sweeps import IMPORT_PLAN, SweepRow, create_sweep, find_sweep, list_sweeps, order, refuse_nameless
 from scheduler import listing
 from scheduler.breaches import clear_breaches, refuse_breaches
 from scheduler.course import Wishes, close_course, run_course
@@ -35,6 +27,7 @@ from scheduler.launcher import call
 from scheduler.listing import count
 from scheduler.request import Request, prepare
 from scheduler.results import refuse_unwritable
+from scheduler.verified import refuse_unverified
 
 
 def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool) -> int:
@@ -50,6 +43,8 @@ def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool
     sweep = prepared.sweep
     with _join(settings, request.boxes, undone="nothing was planned") as (farm, interrupts):
         with farm.begin() as connection:
+            if not request.unverified:
+                refuse_unverified(read_boxes(connection), sweep.mode)
             create_sweep(connection, sweep)
         _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {count(len(sweep.runs), 'site-run')}")
         if detach:

@@ -11,7 +11,8 @@ import click
 
 from broker.errors import EXIT_GATE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from broker.store.breaches import open_breaches
-from broker.store.sweeps import SweepRow, find_sweep, read_progress
+from broker.store.progress import read_progress
+from broker.store.sweeps import SweepRow, find_sweep
 from scheduler.farm import Farm
 from scheduler.follow import Ending, Follower
 from scheduler.interrupts import Interrupts

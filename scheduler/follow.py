@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from broker.errors import DatabaseError, ServiceError, UsageError
-from broker.store.sweeps import Progress, active_attempts, order, read_progress
+from broker.store.progress import Progress, read_progress
+from broker.store.sweeps import active_attempts, order
 from scheduler.farm import Farm
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call

@@ -7,11 +7,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.store.sweeps import Progress, SweepRow
+from broker.store.progress import Progress
+from broker.store.sweeps import SweepRow
 from broker.types import Family
 from scheduler.launcher import call
-from scheduler.progress import box_line, clean, present_boxes, tally_line
+from scheduler.progress import box_lines, present_boxes, tally_line
 from scheduler.request import Prepared
+from scheduler.verified import say_waiting
+from scheduler.wording import clean
 
 # Raised when a key changes its meaning or goes; new keys may come without.
 SCHEMA = 1
@@ -35,6 +38,7 @@ def sweep_document(sweep: SweepRow) -> dict[str, Any]:
         "mode": sweep.mode,
         "trials": sweep.trials,
         "sites": list(sweep.params.get("sites", [])),
+        "unverified": bool(sweep.params.get("unverified", False)),
         "state": sweep.state,
         "reason": sweep.order_reason,
         "requested_by": sweep.requested_by,
@@ -89,6 +93,7 @@ def plan_document(prepared: Prepared) -> dict[str, Any]:
         "trials": sweep.trials,
         "sites": list(sweep.params["sites"]),
         "boxes": sweep.params["boxes"],
+        "unverified": sweep.params["unverified"],
         "runs": [{"site": run.site, "trial": run.trial, "order": run.order_key} for run in sweep.runs],
     }
 
@@ -139,4 +144,6 @@ def status_lines(sweep: SweepRow, progress: Progress) -> list[str]:
         lines.append(f"{count(progress.ungraded, 'attempt')} not graded yet")
     if sweep.state in {"finished", "cancelled"} and not progress.active_attempts:
         return lines + [tally_line(box) for box in progress.boxes if box.done]
-    return lines + [box_line(box) for box in present_boxes(progress.boxes)]
+    if (waiting := say_waiting(progress)) is not None:
+        lines.append(clean(waiting))
+    return lines + [line for box in present_boxes(progress.boxes) for line in box_lines(box)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +13,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from broker.store.sweeps import BoxLine, FinishedRun, Progress
+from broker.store.progress import BoxLine, FinishedRun, HoldLine, Progress
 from broker.types import Family
 from scheduler.pace import Estimate, Pace, describe_left
+from scheduler.verified import is_away, say_waiting
+from scheduler.wording import clean
 
 _SILENT_S = 15.0
-# A box without a share in the sweep that was silent for so long is not part of the farm any more.
-_FORGOTTEN_S = 120.0
+_MINUTE_S, _HOUR_S = 60.0, 3600.0
 _SUMMARY_EVERY_S = 60.0
 _STILL_SUMMARY_EVERY_S = 10.0
 # header, counts, bar, interim, and a line for the cursor
 _LINES_BESIDE_BOXES = 6
+# Where the names of the boxes end.
+_INDENT = 10
+_MOST_REASON_LINES = 3
 _FAMILY_STYLES = {Family.PRODUCT: "yellow", Family.INFRA: "red"}
 
 
@@ -93,6 +98,7 @@ class PlainScreen:
         self._pace = Pace()
         self._judged: set[str] = set()
         self._summary_due_s: float | None = None
+        self._waiting: str | None = None
 
     def show(self, progress: Progress) -> None:
         """Prints what is new."""
@@ -105,6 +111,10 @@ class PlainScreen:
             # what was over before this command began is told by the summary, not line by line
             if run.verdict_id > self._known_verdict:
                 self.say(finished_line(run, len(self._judged), progress.total))
+        waiting = say_waiting(progress)
+        if waiting is not None and waiting != self._waiting and not waiting.startswith("waiting"):
+            self.say(clean(waiting))
+        self._waiting = waiting
         if self._summary_due_s is None or now_s >= self._summary_due_s:
             self.say(summary_line(self._sweep_id, progress, self._pace.estimate(now_s, progress.total)))
             self._summary_due_s = now_s + (_SUMMARY_EVERY_S if progress.state == "active" else _STILL_SUMMARY_EVERY_S)
@@ -171,15 +181,16 @@ def draw(
     sweep_id: str, progress: Progress, estimate: Estimate | None, *, width: int, height: int, symbols: Symbols
 ) -> list[Text]:
     """The block's lines, the interim numbers last; none wider than `width` cells, nor more than `height`."""
-    room = max(1, height - _LINES_BESIDE_BOXES)
     boxes = present_boxes(progress.boxes)
-    shown, hidden = boxes[:room], boxes[room:]
+    waiting = _wrap(say_waiting(progress) or "", width, indent=1)
+    shown, hidden = _fit(boxes, width, room=max(1, height - _LINES_BESIDE_BOXES - len(waiting)))
     lines = [
         Text(_headline(sweep_id, progress, estimate)),
         _families_text(progress.families),
         Text(_bar(progress, min(width, 72), symbols)),
-        *(Text(box_line(box)) for box in shown),
-        *([Text(f" and {len(hidden)} more boxes")] if hidden else []),
+        *(Text(line) for line in waiting),
+        *(Text(line) for line in shown),
+        *([Text(f" and {hidden} more boxes")] if hidden else []),
         *([] if boxes else [Text(" no box is up yet")]),
         Text(_interim(progress)),
     ]
@@ -216,24 +227,59 @@ def _bar(progress: Progress, cells: int, symbols: Symbols) -> str:
 
 def present_boxes(boxes: Sequence[BoxLine]) -> tuple[BoxLine, ...]:
     """Those that matter to the sweep: with a share in it, or alive; a farm remembers every box it ever had."""
-    return tuple(box for box in boxes if box.done or box.run_name or not _is_away(box))
+    return tuple(box for box in boxes if box.done or box.run_name or not is_away(box))
 
 
-def _is_away(box: BoxLine) -> bool:
-    return box.phase == "gone" or box.last_beat_s is None or box.last_beat_s > _FORGOTTEN_S
+def _fit(boxes: Sequence[BoxLine], width: int, *, room: int) -> tuple[list[str], int]:
+    """The lines of as many boxes as there is room for, one at least, and how many boxes are left out."""
+    lines: list[str] = []
+    for number, box in enumerate(boxes):
+        fresh = box_lines(box, width)
+        if lines and len(lines) + len(fresh) > room:
+            return lines, len(boxes) - number
+        lines += fresh
+    return lines, 0
 
 
-def box_line(box: BoxLine) -> str:
-    """What one box does: `box-a  running  youtube#7  audit  2.1 s  31 done  0 infra`."""
+def box_lines(box: BoxLine, width: int = 80) -> list[str]:
+    """What one box does: `box-a  running  youtube#7  audit  2.1 s  31 done  0 infra`.
+
+    Of a held one also why, and what ends it.
+    """
     state, middle = box.phase, ""
+    details: list[str] = []
     if box.phase != "gone" and box.last_beat_s is not None and box.last_beat_s > _SILENT_S:
         state, middle = "silent", f"no beat for {box.last_beat_s:.0f} s"
-    elif box.hold_reason:
-        state, middle = "held", clean(box.hold_reason)
+    elif box.holds:
+        state = "held"
+        middle = ", ".join(hold.kind for hold in box.holds)
+        # what the box is still at, it finishes
+        middle += f" ({clean(box.run_name)} finishes)" if box.run_name else ""
+        details = [line for hold in box.holds for line in _hold_lines(hold, width)]
     elif box.run_name:
         since = f"{box.phase_s:6.1f} s" if box.phase_s is not None else ""
         middle = f"{box.run_name:<14} {clean(box.run_phase or ''):<9}{since}"
-    return f" {box.name:<8} {state:<9} {middle:<34} {box.done:>5} done {box.infra:>4} infra"
+    return [f" {box.name:<8} {state:<9} {middle:<34} {box.done:>5} done {box.infra:>4} infra", *details]
+
+
+def _hold_lines(hold: HoldLine, width: int) -> list[str]:
+    since = f" for {say_age(hold.held_s)}" if hold.held_s is not None else ""
+    reason = _wrap(f"{hold.kind}{since}: {clean(hold.reason)}", width, indent=_INDENT)
+    return [*reason[:_MOST_REASON_LINES], *_wrap(f"ends by {hold.ends_by}", width, indent=_INDENT)]
+
+
+def say_age(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h`."""
+    if seconds < 2 * _MINUTE_S:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.0f} h"
+
+
+def _wrap(text: str, width: int, *, indent: int) -> list[str]:
+    margin = " " * indent
+    return textwrap.wrap(
+        clean(text), max(width, 2 * indent), initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+    )
 
 
 def tally_line(box: BoxLine) -> str:
@@ -259,24 +305,26 @@ def finished_line(run: FinishedRun, position: int, total: int) -> str:
 
 def summary_line(sweep_id: str, progress: Progress, estimate: Estimate | None) -> str:
     """The whole sweep in one line: counts, pace, what each box does."""
-    boxes = ", ".join(
-        f"{box.name} {box.run_name} {box.run_phase or ''}".rstrip() if box.run_name else f"{box.name} {box.phase}"
-        for box in present_boxes(progress.boxes)
-    )
+    boxes = ", ".join(_say_box(box) for box in present_boxes(progress.boxes))
     return "; ".join(
         part
         for part in (
             _headline(sweep_id, progress, estimate).replace("   ", "  "),
             _families_text(progress.families).plain.replace("  ", ", "),
             boxes or "no box is up yet",
+            clean(say_waiting(progress) or ""),
         )
         if part
     )
 
 
-def clean(text: str) -> str:
-    """The text on one line, without anything that a terminal would obey."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
+def _say_box(box: BoxLine) -> str:
+    if box.holds:
+        hold = box.holds[0]
+        return f"{box.name} held ({hold.kind}: {clean(hold.reason)}; ends by {hold.ends_by})"
+    if box.run_name:
+        return f"{box.name} {box.run_name} {box.run_phase or ''}".rstrip()
+    return f"{box.name} {box.phase}"
 
 
 def flower_line(url: str | None, user: str | None, password: str | None) -> str | None:

@@ -22,6 +22,8 @@ class Request:
     n: int | None
     sites: tuple[str, ...]
     boxes: int | None
+    # boxes at whose revision markers are dead or unchecked may take its runs, too
+    unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ def prepare(request: Request, now: datetime, random: Random, requested_by: str) 
             "sites": [task.site for task in choose_tasks(suite, request.sites)],
             "boxes": request.boxes,
             "suite_version": suite.version,
+            "unverified": request.unverified,
         },
         runs=plan_runs(plan, suite, request.sites, trials, _ARM),
     )

@@ -11,10 +11,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from broker.errors import UsageError
-from broker.store.holds import read_holds
-from broker.store.quoting import QUOTED_FIRST
 from broker.store.tables import site_runs, sweeps
-from broker.types import Bucket, Family, SiteTask
+from broker.types import SiteTask
 
 # The plan of a sweep whose runs another harness did.
 IMPORT_PLAN = "import"
@@ -80,51 +78,6 @@ class SweepRow:
     requested_by: str
     params: Mapping[str, Any]
     counts: RunCounts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxLine:
-    """One box within a sweep's progress: what it does, since when, and what it has done in this sweep."""
-
-    name: str
-    phase: str
-    hold_reason: str | None
-    run_name: str | None
-    run_phase: str | None
-    phase_s: float | None
-    done: int
-    infra: int
-    last_beat_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """One verdict, for a progress line."""
-
-    verdict_id: int
-    run_name: str
-    attempt_no: int
-    bucket: str
-    wall_s: float | None
-    box: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a sweep is. `families` counts attempts; runs are closed or cancelled when they are over."""
-
-    state: SweepState
-    total: int
-    over: int
-    families: Mapping[Family, int]
-    reach: tuple[int, int]
-    active_attempts: int
-    # finished by a box, not yet stored and graded
-    ungraded: int
-    boxes: tuple[BoxLine, ...]
-    fresh: tuple[FinishedRun, ...]
-    # runs that have begun and are not closed
-    begun: int = 0
 
 
 _STATE = """
@@ -327,88 +280,4 @@ def _cancel_unstarted(connection: sa.Connection, sweep_id: str, reason: str) -> 
             " where sweep_id = :id and state in ('planned', 'dispatched')"
         ),
         {"id": sweep_id, "reason": reason},
-    )
-
-
-def read_progress(connection: sa.Connection, sweep_id: str, after_verdict: int) -> Progress:
-    """How far the sweep is, and the verdicts given since the one named."""
-    sweep = find_sweep(connection, sweep_id)
-    verdicts = connection.execute(sa.text(_CURRENT_VERDICTS), {"id": sweep_id}).all()
-    families = dict.fromkeys(Family, 0)
-    for row in verdicts:
-        families[Bucket(row.bucket).family] += 1
-    first = [row for row in verdicts if row.attempt_no == 1]
-    judged = [row for row in first if Bucket(row.bucket).family in {Family.OK, Family.PRODUCT}]
-    open_attempts = connection.execute(
-        sa.text(
-            "select count(*) filter (where a.state = 'started') as running,"
-            " count(*) filter (where a.state in ('finished', 'reported')"
-            "   or (a.state = 'lost' and not exists (select from verdicts v where v.attempt_id = a.id))) as ungraded"
-            " from attempts a join site_runs r on r.id = a.run_id where r.sweep_id = :id"
-        ),
-        {"id": sweep_id},
-    ).one()
-    return Progress(
-        state=sweep.state,
-        total=sweep.counts.total,
-        over=sweep.counts.closed + sweep.counts.cancelled,
-        families=families,
-        reach=(sum(row.bucket == Bucket.OK for row in judged), len(judged)),
-        active_attempts=open_attempts.running,
-        ungraded=open_attempts.ungraded,
-        begun=sweep.counts.started,
-        boxes=_box_lines(connection, sweep_id, verdicts),
-        fresh=tuple(_to_finished(row) for row in verdicts if row.verdict_id > after_verdict),
-    )
-
-
-# One verdict per attempt: the one that is quoted.
-_CURRENT_VERDICTS = f"""
-    select distinct on (v.attempt_id) v.id as verdict_id, v.bucket, a.number as attempt_no, coalesce(a.box, '') as box,
-        r.site, r.trial, extract(epoch from a.finished_at - a.started_at)::float as wall_s
-    from verdicts v join attempts a on a.id = v.attempt_id join site_runs r on r.id = a.run_id
-    where r.sweep_id = :id and v.counts
-    order by v.attempt_id, {QUOTED_FIRST}
-"""
-
-
-def _to_finished(row: sa.Row[Any]) -> FinishedRun:
-    return FinishedRun(
-        verdict_id=row.verdict_id,
-        run_name=f"{row.site}#{row.trial}",
-        attempt_no=row.attempt_no,
-        bucket=row.bucket,
-        wall_s=row.wall_s,
-        box=row.box,
-    )
-
-
-def _box_lines(connection: sa.Connection, sweep_id: str, verdicts: list[sa.Row[Any]] | Any) -> tuple[BoxLine, ...]:
-    rows = connection.execute(
-        sa.text(
-            "select b.name, b.phase, r.site, r.trial, a.phase as run_phase,"
-            " extract(epoch from clock_timestamp() - coalesce(a.phase_at, a.started_at))::float as phase_s,"
-            " extract(epoch from clock_timestamp() - b.last_beat_at)::float as last_beat_s"
-            " from boxes b left join attempts a on a.box = b.name and a.state = 'started'"
-            " left join site_runs r on r.id = a.run_id and r.sweep_id = :id"
-            " where b.token is not null order by b.name"
-        ),
-        {"id": sweep_id},
-    ).all()
-    holds = read_holds(connection)
-    return tuple(
-        BoxLine(
-            name=row.name,
-            phase=row.phase,
-            hold_reason=holds[row.name][0].reason if row.name in holds else None,
-            run_name=f"{row.site}#{row.trial}" if row.site else None,
-            run_phase=row.run_phase,
-            phase_s=row.phase_s,
-            done=sum(verdict.box == row.name for verdict in verdicts),
-            infra=sum(
-                verdict.box == row.name and Bucket(verdict.bucket).family is Family.INFRA for verdict in verdicts
-            ),
-            last_beat_s=row.last_beat_s,
-        )
-        for row in rows
     )

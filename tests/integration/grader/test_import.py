@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from broker.errors import UsageError
 from broker.store import dispatching, grading
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order, read_progress
+from broker.store.progress import read_progress
+from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order
 from broker.types import Bucket, Family
 from grader.importing import name_import, read_old_file, save_old_file
 from grader.reading import read_attempts

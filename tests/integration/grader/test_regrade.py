@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from broker.store import dispatching, grading
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, read_progress
+from broker.store.progress import read_progress
+from broker.store.sweeps import find_sweep
 from broker.types import Bucket, Family
 from grader import rules
 from grader.evidence import Case

@@ -17,7 +17,8 @@ from broker.codec import encode
 from broker.store import dispatching, grading
 from broker.store.box_client import StartAnswer
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, read_progress
+from broker.store.progress import read_progress
+from broker.store.sweeps import find_sweep
 from broker.types import Bucket, EvidenceRef, Family, Mode, RunRecord
 
 NONCE = "n" * 32

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from broker.errors import UsageError
 from broker.store import dispatching
 from broker.store.engine import begin
-from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order, read_progress
+from broker.store.progress import read_progress
+from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order
 
 
 def test_a_sweep_is_found_by_id_prefix_or_last_and_nothing_else(engine: sa.Engine, sweep: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from broker.store.sweeps import BoxLine, Progress, RunCounts, SweepRow
+from broker.store.progress import BoxLine, Progress
+from broker.store.sweeps import RunCounts, SweepRow
 from broker.types import Family
 from scheduler.listing import (
     ending_document,

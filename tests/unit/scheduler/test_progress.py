@@ -11,10 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from broker.store.sweeps import BoxLine, FinishedRun, Progress
+from broker.holds import say_what_ends
+from broker.store.progress import BoxLine, FinishedRun, HoldLine, Progress
+from broker.store.standing import CheckState
 from broker.types import Family
 from scheduler.pace import Estimate
-from scheduler.progress import ASCII, UNICODE, LiveScreen, PlainScreen, choose_symbols, draw, flower_line, open_screen
+from scheduler.progress import (
+    ASCII,
+    UNICODE,
+    LiveScreen,
+    PlainScreen,
+    choose_symbols,
+    draw,
+    flower_line,
+    open_screen,
+    say_age,
+    summary_line,
+)
 
 SWEEP = "c7-20261129T220003Z-k3f9"
 BOX_A = BoxLine(
@@ -70,12 +83,70 @@ def test_without_unicode_every_sign_is_ascii() -> None:
     assert narrow[0].plain == "c7-20261129T220003Z-k3f9   61 of 108 ..."
 
 
-def test_a_held_and_a_silent_box_say_why_they_do_nothing() -> None:
-    held = replace(BOX_A, hold_reason="a second backend\x1b[2J listens on 8324", run_name=None)
+QUARANTINED = HoldLine(
+    kind="quarantined",
+    reason="three infra attempts in a row: x#1 infra_browser, x#1 attempt 2 infra_browser, reddit#1 infra_backend",
+    ends_by=say_what_ends("quarantined"),
+    held_s=754.0,
+)
+
+
+def test_a_held_box_says_why_and_what_ends_it_and_a_silent_one_since_when() -> None:
+    held = replace(BOX_A, holds=(QUARANTINED,), run_name=None)
     silent = replace(BOX_B, last_beat_s=23.4)
     lines = drawn(replace(PROGRESS, boxes=(held, silent))).splitlines()
-    assert lines[3].startswith(" box-a    held      a second backend [2J listens on 83")
-    assert lines[4].startswith(" box-b    silent    no beat for 23 s")
+    assert lines[3:8] == [
+        " box-a    held      quarantined                           31 done    0 infra",
+        "          quarantined for 13 min: three infra attempts in a row: x#1",
+        "          infra_browser, x#1 attempt 2 infra_browser, reddit#1 infra_backend",
+        "          ends by a health check that passes on the box",
+        " box-b    silent    no beat for 23 s                      30 done    0 infra",
+    ]
+
+
+def test_a_box_held_twice_tells_both_and_what_it_still_finishes() -> None:
+    drained = HoldLine(kind="drained", reason="new\x1b[2J disk", ends_by=say_what_ends("drained"), held_s=9.0)
+    lines = drawn(replace(PROGRESS, boxes=(replace(BOX_A, holds=(drained, QUARANTINED)),))).splitlines()
+    assert lines[3].startswith(" box-a    held      drained, quarantined (youtube#7 finishes)")
+    assert lines[4] == "          drained for 9 s: new [2J disk"
+    assert lines[5] == "          ends by bv3-box resume, on the box"
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_contended_box_is_held_by_its_own_preflight() -> None:
+    contended = HoldLine(kind="contended", reason="foreign_port", ends_by=say_what_ends("contended"), held_s=None)
+    lines = drawn(replace(PROGRESS, boxes=(replace(BOX_A, holds=(contended,), run_name=None),))).splitlines()
+    assert lines[4:6] == ["          contended: foreign_port", "          ends by its reason, when that is gone"]
+
+
+def test_plain_lines_tell_a_held_box_with_what_ends_it() -> None:
+    held = replace(BOX_A, holds=(QUARANTINED,), run_name=None)
+    line = summary_line(SWEEP, replace(PROGRESS, boxes=(held,)), None)
+    assert "box-a held (quarantined: three infra attempts in a row: " in line
+    assert "; ends by a health check that passes on the box)" in line
+
+
+DEAD: dict[str, Any] = {"check": CheckState.DEAD, "revision": "21a08c23", "dead_markers": ("fill_committed", "ready")}
+BLOCKED = "no box may take its runs: box-a runs 21a08c23, where 2 markers are dead: fill_committed, ready"
+
+
+def test_a_sweep_that_no_box_may_take_says_so_at_once_and_once() -> None:
+    waits = replace(PROGRESS, boxes=(replace(BOX_A, **DEAD),), needs_verified=True)
+    text = " ".join(drawn(waits).split())
+    assert BLOCKED in text
+    out, now_s = io.StringIO(), [0.0]
+    screen = PlainScreen(SWEEP, out, clock=lambda: now_s[0])
+    screen.show(waits)
+    screen.show(waits)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(BLOCKED)
+    assert BLOCKED in lines[1]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(-1, "0 s"), (119, "119 s"), (121, "2 min"), (7300, "2 h")])
+def test_how_long_a_hold_lasts_is_said_in_round_numbers(seconds: float, said: str) -> None:
+    assert say_age(seconds) == said
 
 
 def test_a_farm_without_boxes_says_so() -> None:
@@ -108,8 +179,13 @@ def test_a_paused_sweep_says_so_and_promises_no_time() -> None:
     st.floats(0, 1e6),
 )
 def test_no_line_is_ever_wider_than_the_terminal(width: int, phase: str, reason: str, phase_s: float) -> None:
-    boxes = (replace(BOX_A, run_phase=phase, phase_s=phase_s), replace(BOX_B, hold_reason=reason))
-    lines = draw(SWEEP, replace(PROGRESS, boxes=boxes), ESTIMATE, width=width, height=24, symbols=UNICODE)
+    hold = replace(QUARANTINED, reason=reason)
+    boxes = (
+        replace(BOX_A, run_phase=phase, phase_s=phase_s),
+        replace(BOX_B, holds=(hold,), check=CheckState.DEAD, revision=reason),
+    )
+    progress = replace(PROGRESS, boxes=boxes, needs_verified=True)
+    lines = draw(SWEEP, progress, ESTIMATE, width=width, height=24, symbols=UNICODE)
     assert all(line.cell_len <= width for line in lines)
     assert not any("\n" in line.plain or "\x1b" in line.plain for line in lines)
 
