@@ -59,6 +59,8 @@ class Hub:
         self._dashboards: list[Outlet] = []
         self._streams: dict[str, _Stream] = {}
         self._attached = asyncio.Event()
+        # How many dashboard sockets there ever were, since this process began.
+        self.dashboards_ever = 0
 
     @property
     def connected(self) -> bool:
@@ -80,6 +82,7 @@ class Hub:
     def attach_dashboard(self, outlet: Outlet) -> None:
         """Add a dashboard socket."""
         self._dashboards.append(outlet)
+        self.dashboards_ever += 1
         self._attached.set()
 
     def detach_dashboard(self, outlet: Outlet) -> None:

@@ -52,6 +52,7 @@ class Api:
             Route(f"{sessions}/{{id}}/message", self.send_message, methods=["POST"]),
             Route(f"{sessions}/{{id}}/stop", self.stop_session, methods=["POST"]),
             Route("/api/browser/command", self.run_command, methods=["POST"]),
+            Route("/reference/connections", self.count_connections),
         ]
 
     async def check_health(self, _request: Request) -> Response:
@@ -166,6 +167,11 @@ class Api:
             tab_id=str(body.get("tab_id") or ""),
         )
         return JSONResponse(reply)
+
+    async def count_connections(self, _request: Request) -> Response:
+        """Not the product's: who was ever taken for a renderer, and the far ports of those who are now."""
+        hub = self._services.hub
+        return JSONResponse({"dashboards_ever": hub.dashboards_ever, "dashboard_ports": hub.list_peer_ports()})
 
 
 async def _read_object(request: Request) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Agent sessions, parents and browser children alike, and what is kept of them on disk."""
 
+import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,42 @@ _MESSAGE_DEFAULTS: dict[str, Any] = {
     "tokens": None,
     "tool_count": None,
     "input_tokens": None,
+}
+
+
+# What a session is allowed when its launch names nothing.
+_TOOLS = ("Read", "Edit", "Write", "Bash", "Glob", "Grep", "WebSearch", "WebFetch")
+# What the product keeps of a session beside what the double works with; no harness reads it, but it is there.
+_UNUSED: dict[str, Any] = {
+    "sdk_session_id": None,
+    "repo_url": None,
+    "branch": "main",
+    "first_response_at": None,
+    "approval_decisions": [],
+    "agent_active_ms": 0,
+    "time_per_model": {},
+    "tool_latencies": {},
+    "browser_domains": [],
+    "tool_group_meta": {},
+    "workflow_run_id": None,
+    "workflow_edit_id": None,
+    "workflow_test_state": None,
+    "memory_recalled": False,
+    "memory_learned": False,
+    "needs_fork": False,
+    "needs_fresh_session": False,
+    "pending_continuation": False,
+    "pending_continuation_prompt": None,
+    "active_mcps": [],
+    "framework_overhead_tokens": 0,
+    "compact_threshold_pct": 0.65,
+    "compact_abs_ceiling_tokens": 180000,
+    "compacted_through_msg_id": None,
+    "compacted_summary": None,
+    "compacted_summary_through": None,
+    "context_soft_cap_pct": 0.9,
+    "context_window": 1000000,
+    "thinking_level": "auto",
 }
 
 
@@ -68,7 +105,9 @@ class Session:
 
     def dump(self) -> dict[str, Any]:
         """The whole session as the interface shows it."""
+        first = {"id": "main", "parent_branch_id": None, "fork_point_message_id": None, "created_at": self.created_at}
         return {
+            **copy.deepcopy(_UNUSED),
             "id": self.id,
             "name": self.name,
             "status": self.status,
@@ -76,9 +115,11 @@ class Session:
             "model": self.model,
             "mode": self.mode,
             "system_prompt": self.system_prompt,
-            "allowed_tools": list(self.allowed_tools),
+            "allowed_tools": list(self.allowed_tools or _TOOLS),
             "read_only": self.read_only,
             "max_turns": self.max_turns,
+            "cwd": "/",
+            "branches": {"main": first},
             "created_at": self.created_at,
             "closed_at": self.closed_at,
             "cost_usd": 0.0,
