@@ -29,6 +29,7 @@ from workers.stack.facts import StackFacts
 from workers.watch import Watch
 
 RUNNING = "running"
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +192,9 @@ def teardown(bench: Bench, notes: Notes, trail: Trail) -> None:
     leftovers = find_leftovers(bench.product, bench.facts.audit_card)
     if leftovers.is_any:
         clean_up(bench.product, leftovers)
+    # each by its name: what a deletion leaves in the lists is another matter than what it leaves behind
+    if left := bench.product.list_left(sessions=sessions, cards=notes.cards):
+        raise NotCleanError(f"still there after the teardown: {', '.join(left[:_MOST_NAMED])}")
 
 
 def keep_evidence(bench: Bench, notes: Notes, name: str, data: bytes, media_type: str) -> None:

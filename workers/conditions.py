@@ -235,10 +235,11 @@ def judge_log(seen: Seen, path: str) -> Condition:
     return hold("log", f"the backend writes {path}")
 
 
-def judge_alone(others: Sequence[str], intruders: str, *, port: int) -> Condition:
-    """There is one backend. `others`: more of them, described; `intruders`: who else listens on its port."""
+def judge_alone(others: Sequence[str], intruders: str, *, port: int, count: int) -> Condition:
+    """There is one backend. `others`: some of the `count` more, described; `intruders`: who else has its port."""
     if others:
-        return refuse("backend_count", f"{len(others) + 1} backends run: ours, and {', '.join(others)}")
+        more = f" and {count - len(others)} more" if count > len(others) else ""
+        return refuse("backend_count", f"{count} backends run beside ours: {', '.join(others)}{more}")
     if intruders:
         return refuse("backend_count", f"port {port} is also listened on by {intruders}")
     return hold("backend_count", f"one backend, on port {port}")

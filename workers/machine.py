@@ -27,6 +27,7 @@ _PROC = Path("/proc")
 _OWN = Path("/proc/thread-self")
 _LISTEN = "0A"
 _CONNECT_TIMEOUT_S = 0.5
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

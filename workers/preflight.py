@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from workers.stack.facts import StackFacts
 
 PROBE_TIMEOUT_S = 2.0
 ROUTER_TIMEOUT_S = 1.0
+_MOST_NAMED = 5
 
 
 class Refusal(Bv3Error):  # noqa: N818  # it is an answer
@@ -166,7 +168,10 @@ class Preflight:
     def _judge_build(self, backend: BackendView) -> Condition:
         facts = self.facts
         wanted = BackendWanted(
-            executable=facts.backend_executable, folder=facts.backend_folder, words=facts.backend_words
+            executable=os.path.realpath(facts.backend_executable),
+            # the kernel knows no links on the way to it
+            folder=os.path.realpath(facts.backend_folder),
+            words=facts.backend_words,
         )
         found = conditions.judge_build(backend, wanted)
         if facts.checkout is None or found.answer is Answer.REFUSED:
@@ -186,9 +191,10 @@ class Preflight:
         )
         intruders = machine.choose_foreign(self._list_listeners(seen, facts.backend_port), ours)
         yield conditions.judge_alone(
-            [machine.describe_process(item.pid) for item in others],
+            [machine.describe_process(item.pid) for item in others[:_MOST_NAMED]],
             machine.describe_holders(intruders) if intruders else "",
             port=facts.backend_port,
+            count=len(others),
         )
 
     def _look_at_foreign(self, seen: _Seen) -> Iterator[Condition]:
@@ -261,7 +267,7 @@ class Preflight:
             yield conditions.refuse("backend", error.message)
             return
         if active:
-            yield conditions.refuse("busy", f"the product works on {active} sessions that are not ours")
+            yield conditions.refuse("busy", f"the product works on {active} sessions that are no run's")
         else:
             yield conditions.hold("busy", "the product is quiet")
 

@@ -188,12 +188,16 @@ def test_second_backend_holds_the_box_until_it_is_gone(
 
 
 def test_backend_of_a_neighbour_with_its_own_block_of_ports_disturbs_nobody(
-    farm: Any, box: Any, tmp_path: Path, free_port: Callable[[], int]
+    farm: Any, box: Any, preflight: Preflight, tmp_path: Path, free_port: Callable[[], int]
 ) -> None:
     with second_backend(tmp_path, free_port(), mark="/another/box"):
         sweep = begin_sweep(farm, box, trials=2)
         attempts = sweep.wait_until_over()
     assert [row.bucket for row in attempts] == [Bucket.OK, Bucket.OK]
+    for record in farm.records_of(sweep.id):
+        assert record.errors == ()
+        sessions = [record.parent.session_id, *(child.session_id for child in record.children)]
+        assert preflight.product.list_left(sessions=sessions, cards=record.cards) == ()
 
 
 def test_router_that_hangs_holds_the_box_until_it_answers(farm: Any, box: Any) -> None:
@@ -282,6 +286,28 @@ def test_build_and_mode_that_differ_from_the_booted_ones_refuse(box: Any, prefli
         with pytest.raises(Refusal) as refused:
             other.check(Mode.DRY)
         assert refused.value.reason == reason, change
+
+
+def test_preflight_of_a_fit_box_takes_tens_of_milliseconds(preflight: Preflight) -> None:
+    durations_s = []
+    for _ in range(15):
+        begun_s = time.perf_counter()
+        preflight.check(Mode.DRY)
+        durations_s.append(time.perf_counter() - begun_s)
+    print(f"median {sorted(durations_s)[7] * 1000:.1f} ms, least {min(durations_s) * 1000:.1f} ms")
+    # of a machine that others use too
+    assert min(durations_s) < 0.3
+
+
+def test_backend_beside_ours_refuses_where_the_box_has_the_namespace_to_itself(
+    preflight: Preflight, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    alone = dataclasses.replace(preflight, shares_namespace=False)
+    with second_backend(tmp_path, free_port(), mark=None):
+        # other tests' may run, too, and not all of them are named
+        with pytest.raises(Refusal, match=r"^backend_count: \d+ backends run beside ours: pid \d+ \("):
+            alone.check(Mode.DRY)
+        preflight.check(Mode.DRY)
 
 
 def test_router_that_is_another_process_than_ours_is_refused(

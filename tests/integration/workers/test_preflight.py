@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,8 +27,9 @@ port = int(sys.argv[1])
 line = socket.socket()
 if "twin" in sys.argv:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-line.bind(("127.0.0.1", port))
-line.listen()
+if "idle" not in sys.argv:
+    line.bind(("127.0.0.1", port))
+    line.listen()
 print("up", flush=True)
 time.sleep(60)
 """
@@ -112,6 +114,21 @@ def test_every_process_that_runs_the_program_is_found_and_no_shell_that_quotes_i
         (second.pid, "/a/box", second.pid),
     }
     assert {item.parent for item in found} == {os.getpid()}
+
+
+def may_unshare() -> bool:
+    argv = ["unshare", "--map-root-user", "--net", "true"]
+    return (
+        shutil.which("unshare") is not None and subprocess.run(argv, check=False, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not may_unshare(), reason="this machine makes no network namespace for this user")
+def test_program_in_another_network_namespace_is_none(server: Path) -> None:
+    argv = [sys.executable, str(server), "1", "idle"]
+    with running(argv) as here, running(["unshare", "--map-root-user", "--net", *argv]) as elsewhere:
+        assert machine.view_backend(elsewhere.pid).words == tuple(argv[1:])
+        assert [item.pid for item in machine.find_programs(words_of(server))] == [here.pid]
 
 
 def test_listener_is_its_process_s_own_and_the_holder_is_named(server: Path, free_port: Callable[[], int]) -> None:

@@ -194,15 +194,15 @@ def test_mode_log_others_and_foreign_ports_say_what_was_seen() -> None:
     found = [
         conditions.judge_mode(Mode.LIVE, Mode.DRY),
         conditions.judge_log(Seen.ABSENT, "/log"),
-        conditions.judge_alone(["pid 5 (python)"], "", port=8326),
-        conditions.judge_alone([], "pid 6 (nc)", port=8326),
+        conditions.judge_alone(["pid 5 (python)"], "", port=8326, count=3),
+        conditions.judge_alone([], "pid 6 (nc)", port=8326, count=0),
         conditions.judge_foreign({8324: "pid 9 (nc)"}, {8324, 3000}),
     ]
     assert {item.answer for item in found} == {Answer.REFUSED}
     assert [item.said for item in found] == [
         "the backend runs live, the order wants dry",
         "the backend does not write /log: it was moved, removed or replaced",
-        "2 backends run: ours, and pid 5 (python)",
+        "3 backends run beside ours: pid 5 (python) and 2 more",
         "port 8326 is also listened on by pid 6 (nc)",
         "pid 9 (nc) listens on port 8324",
     ]
