@@ -136,7 +136,7 @@ def test_a_way_out_has_two_addresses_a_route_and_a_command_for_the_administrator
 def test_a_namespace_that_can_not_be_made_whole_is_not_left(names: tuple[str, str]) -> None:
     name = names[0]
     veth = namespaces.make_veth(name, "10.199.7.0/30")
-    subprocess.run(["ip", "link", "add", veth.outer, "type", "dummy"], check=True)
+    subprocess.run(["ip", "link", "add", veth.outer, "type", "veth", "peer", "name", f"{veth.outer}x"], check=True)
     try:
         failed = run("netns", "create", name, "--veth", "10.199.7.0/30")
     finally:
