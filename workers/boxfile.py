@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from broker.errors import ServiceError, UsageError
 from workers.boxrules import USUAL_FOREIGN_PORTS, MisfitError, find_misfit
-from workers.netns import enter
+from workers.netns import enter, is_namespace
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _JUDGE_TIMEOUT_S = 30.0
@@ -286,14 +286,15 @@ def _told_folder(path: Path) -> str:
     return folder
 
 
-def open_box(path: Path) -> BoxFile:
+def open_box(path: Path, *, may_be_gone: bool = False) -> BoxFile:
     """The box that the file describes, and this process is where the box is: in its network namespace, if it has one.
 
     For every command that touches the stack. Call it before any thread is started. Raises as `load_box` does, and
-    UsageError when the namespace can't be entered.
+    UsageError when the namespace can't be entered; with `may_be_gone` not for one that is not there, as after a
+    reboot: who ends or shows a box must be able to say that nothing of it is left.
     """
     box = load_box(path)
-    if box.netns is not None:
+    if box.netns is not None and (is_namespace(box.netns) or not may_be_gone):
         enter(box.netns)
     return box
 

@@ -124,7 +124,7 @@ def down(*, box_file: Path, now: bool) -> None:
     from workers.boxfile import open_box
     from workers.ending import bring_down
 
-    box = open_box(box_file)
+    box = open_box(box_file, may_be_gone=True)
     bring_down(box, now=now, say=_say)
     click.echo(f"box {box.name} is down")
 
@@ -143,7 +143,7 @@ def status(*, box_file: Path, as_json: bool) -> None:
     from workers.boxfile import open_box
     from workers.status import read_status, render_status
 
-    found = read_status(open_box(box_file))
+    found = read_status(open_box(box_file, may_be_gone=True))
     if as_json:
         click.echo(found.as_json())
     else:

@@ -44,15 +44,6 @@ def is_namespace(name: str) -> bool:
         return False
 
 
-def is_own(name: str) -> bool:
-    """Whether this process is in the network namespace `name`."""
-    try:
-        there, here = (NAMES / name).stat(), _OWN.stat()
-    except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
-
-
 def refuse_elsewhere() -> None:
     """Raises UsageError where the system has no network namespaces."""
     if sys.platform != "linux":

@@ -193,6 +193,20 @@ def test_ports_are_judged_in_the_boxs_own_namespace(names: tuple[str, str], tmp_
         assert f"taken: {port} (http) by pid {taker.pid}" in refused.stdout
 
 
+def test_a_box_whose_namespace_went_with_a_reboot_is_ended_and_shown_and_not_booted(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "box.toml"
+    write_box(file, make_box_text(Wish(name="box-n", stack="reference", netns=names[0], folder=tmp_path / "box-n")))
+    (tmp_path / "box-n").mkdir()
+    down = run("down", "--box", str(file))
+    assert (down.returncode, down.stdout) == (0, "box box-n is down\n"), down.stderr
+    assert run("status", "--box", str(file)).returncode == 3, "it is not up"
+    refused = run("up", "dry", "--box", str(file))
+    assert refused.returncode == 2
+    assert f"bv3-box netns create {names[0]}" in refused.stderr
+
+
 def test_who_may_not_enter_is_told_so(names: tuple[str, str], tmp_path: Path) -> None:
     assert run("netns", "create", names[0]).returncode == 0
     entering = f"import os\nfrom workers.netns import enter\nos.setuid(65534)\nenter({names[0]!r})"
