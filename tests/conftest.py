@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from broker.store.migrate import migrate
 
 # A developer's shell must not change a result.
-_KEPT = {"BV3_EXTRA_DATA", "BV3_RUNTIME", "BV3_TEST_CHROMIUM"}
+_KEPT = {"BV3_OPENSWARM_CHECKOUT", "BV3_EXTRA_DATA", "BV3_RUNTIME", "BV3_TEST_CHROMIUM"}
 for _name in [name for name in os.environ if name.startswith(("BV3_", "OSW_", "OPENSWARM_")) and name not in _KEPT]:
     del os.environ[_name]
 

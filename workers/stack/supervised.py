@@ -38,7 +38,7 @@ from workers.stack.parts import Part, PartsTable
 from workers.stack.ports import is_listened_on, listens_on
 
 # How long the parts may take to end by themselves, and then all of them together.
-GRACE_S = 5.0
+GRACE_S = 2.0
 STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.03
 

@@ -146,19 +146,30 @@ class Farm:
 
     def add_box(self, name: str, *, reference: str = "", foreign: tuple[int, ...] = ()) -> BoxUnderTest:
         """A box of this farm; `reference`: the lines of its table of that name; `foreign`: ports of other stacks."""
+        ports = {part: self.free_port() for part in ("backend", "router", "https", "http")}
+        return self._write_box(
+            name,
+            'stack = "reference"\nisolation = "ports"\n',
+            ports,
+            f"foreign = {list(foreign)}\n\n[reference]\n{reference}\n",
+        )
+
+    def add_product_box(self, name: str, *, checkout: Path, ports: dict[str, int]) -> BoxUnderTest:
+        """A box of this farm that runs the product of a checkout, without a model, on loopback pages."""
+        return self._write_box(name, f'stack = "openswarm"\nisolation = "host"\ncheckout = "{checkout}"\n', ports, "")
+
+    def _write_box(self, name: str, stack: str, ports: dict[str, int], rest: str) -> BoxUnderTest:
         with begin(self.engine) as connection:
             login = ensure_box_login(connection, name, "secret")
         url = sa.make_url(self.database_url).set(username=login, password="secret")
         folder = self.folder / name
         folder.mkdir()
-        ports = "\n".join(f"{part} = {self.free_port()}" for part in ("backend", "router", "https", "http"))
-        ports += f"\nforeign = {list(foreign)}"
         file = folder / "box.toml"
+        told = "".join(f"{part} = {port}\n" for part, port in ports.items())
         file.write_text(
-            f'name = "{name}"\nstack = "reference"\nisolation = "ports"\nrenderer = "playwright"\n'
-            f'lane = "stub"\nfolder = "{folder}"\n'
+            f'name = "{name}"\n{stack}renderer = "playwright"\nlane = "stub"\nfolder = "{folder}"\n'
             f'database_url = "{url.render_as_string(hide_password=False)}"\nbroker_url = "{self.broker_url}"\n\n'
-            f"[ports]\n{ports}\n\n[reference]\n{reference}\n"
+            f"[ports]\n{told}{rest}"
         )
         self.boxes.append(BoxUnderTest(name=name, folder=folder, file=file))
         return self.boxes[-1]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ import pytest
 
 from broker.errors import StackError
 from broker.settings import load_settings, read_manifest
-from broker.types import Mode
+from broker.types import Mode, Seen
 from workers.boxfile import BoxFile
 from workers.client.product import ProductAddress, ProductClient
 from workers.preflight import probe_renderer
@@ -30,8 +32,23 @@ from workers.stack.checkout import inspect_checkout
 from workers.stack.driver import AUDIT_CARD, RAW_CARD, facts_path, make_driver
 from workers.stack.facts import StackFacts, read_facts
 from workers.stack.supervised import SupervisedDriver
+from workers.workplace import make_preflight
 
 ROOT = Path(__file__).resolve().parents[3]
+REAL = os.environ.get("BV3_OPENSWARM_CHECKOUT")
+# The port at which the product looks for its router; no variable of its tells another.
+ROUTER_PORT = 20128
+# A box with isolation "host" is refused where a second backend runs: one at a time.
+pytestmark = pytest.mark.xdist_group("openswarm")
+
+
+@pytest.fixture(autouse=True)
+def _alone_on_this_machine() -> Iterator[None]:
+    """Also beside another run of these tests on the same machine."""
+    with (Path(tempfile.gettempdir()) / f"bv3-test-openswarm-{os.geteuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
 
 APPLICATION = """
 import os
@@ -202,6 +219,13 @@ def booted(box: BoxFile, *, mode: Mode = Mode.DRY) -> Iterator[Stack]:
         kill_survivors(book)
 
 
+def is_fit(box: BoxFile, facts: StackFacts) -> bool:
+    """What is asked before every run lets it begin. Raises Refusal."""
+    preflight = make_preflight(box, facts)
+    with contextlib.closing(preflight.product), contextlib.closing(preflight.router):
+        return preflight.check(facts.mode).mode is facts.mode
+
+
 def test_the_backend_runs_by_the_checkout_s_own_environment_and_the_stack_answers(
     checkout: Checkout, tmp_path: Path
 ) -> None:
@@ -227,7 +251,7 @@ def test_the_backend_runs_by_the_checkout_s_own_environment_and_the_stack_answer
         assert facts == read_facts(facts_path(make_box(checkout, tmp_path / "run")))
         with stack.product() as product:
             assert set(product.list_cards()) == {AUDIT_CARD, RAW_CARD}
-            assert probe_renderer(product, AUDIT_CARD).answered
+        assert is_fit(make_box(checkout, tmp_path / "run"), facts)
     assert checkout.list_files() == before
 
 
@@ -276,6 +300,7 @@ def test_live_is_said_to_the_backend_and_a_changed_tree_in_the_facts(checkout: C
         assert stack.facts.mode is Mode.LIVE
         head = checkout.git("rev-parse", "--short=8", "HEAD")
         assert (stack.facts.revision, stack.facts.tree_clean) == (f"{head}+changes", False)
+        assert is_fit(make_box(checkout, tmp_path / "run"), stack.facts)
 
 
 def test_each_boot_has_a_new_token_and_no_session_of_an_earlier_one_but_keeps_what_was_installed(
@@ -344,6 +369,45 @@ def _answers(url: str) -> bool:
         return httpx.get(url, trust_env=False).is_success
     except httpx.HTTPError:
         return False
+
+
+@pytest.fixture(params=["double", "real"])
+def product(request: pytest.FixtureRequest, free_port: Callable[[], int]) -> Checkout:
+    """A checkout to work a queue on: the double's, and the product's own where one is named."""
+    if request.param == "double":
+        made: Checkout = request.getfixturevalue("checkout")
+        return made
+    if not REAL:
+        pytest.skip("BV3_OPENSWARM_CHECKOUT names no checkout of the product")
+    ports = {name: free_port() for name in ("backend", "https", "http")}
+    return Checkout(folder=Path(REAL), ports={**ports, "router": ROUTER_PORT})
+
+
+def test_a_box_works_its_queue_on_the_product_without_a_model(product: Checkout, farm: Any) -> None:
+    before = product.git("status", "--porcelain")
+    name = f"box-{len(farm.boxes)}"
+    ports = {part: port for part, port in product.ports.items() if part != "frontend"}
+    box = farm.add_product_box(name, checkout=product.folder, ports=ports)
+    if not farm.helpers:
+        farm.dispatch()
+    box.start()
+    box.wait_until(lambda: farm.phase_of(name) == "ready", "ready", 240)
+    sweep = farm.add_sweep("x", "substack")
+    box.wait_until(lambda: len(farm.records_of(sweep)) == 2, "both records", 240)
+    records = {record.site: record for record in farm.records_of(sweep)}
+    head = product.git("rev-parse", "--short=8", "HEAD")
+    for record in records.values():
+        assert (record.box, record.lane, record.renderer) == (name, "stub", "playwright")
+        assert record.product_revision == (f"{head}+changes" if before else head)
+        assert record.mode is Mode.DRY
+        assert record.parent.status == "completed"
+        assert record.children
+        assert {ref.name for ref in record.evidence} >= {"log", "screenshot"}
+    assert records["x"].reads[-1].payload is Seen.SEEN
+    assert records["substack"].reads[-1].payload is Seen.ABSENT
+    assert box.stop() == 0
+    assert not box.list_processes()
+    assert product.git("status", "--porcelain") == before
 
 
 def test_a_router_that_is_there_is_adopted_and_outlives_the_stack(checkout: Checkout, tmp_path: Path) -> None:

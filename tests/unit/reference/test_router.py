@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.suites.loader import load_suite, suite_names
 from infra.reference.backend.agent.classifier import SYSTEM, read_brief
 from infra.reference.backend.agent.prestage import SYSTEM as PRESTAGE_SYSTEM
 from infra.reference.router import Question, answer, read_question
@@ -27,6 +28,17 @@ def test_the_classifier_is_answered_with_verdict_and_first_address(
 ) -> None:
     brief = read_brief(ask(prompt))
     assert (brief.verdict, brief.entry) == (verdict, entry)
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_task_of_ours_is_classified_as_writing_on_its_own_entry_page(name: str) -> None:
+    for task in load_suite(name).tasks:
+        brief = read_brief(
+            ask(task.prompt.replace("{payload}", "probe k3f9x coverage alpha, see https://evil.example/"))
+        )
+        assert brief.verdict == "ACT", task.prompt
+        assert brief.entry is not None
+        assert brief.entry.rstrip("/") in task.prompt.partition('"')[0], task.prompt
 
 
 def test_the_same_question_always_gets_the_same_answer() -> None:
