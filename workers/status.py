@@ -163,7 +163,8 @@ def _list_parts(box: BoxFile, facts: StackFacts | None) -> tuple[PartStatus, ...
     asked = [name for name in names if facts is not None]
     with ThreadPoolExecutor(max_workers=8) as pool:
         health = dict(zip(asked, pool.map(lambda name: ask_part(box, facts, name), asked), strict=True))
-    names += [name for name in ("supervisord", "worker") if name in newest]
+    # a box that rests has had a worker
+    names += [name for name in ("supervisord", "worker") if name in newest and newest[name].is_alive()]
     return tuple(
         _describe(name, newest.get(name), restarts=count[name] - 1, port=ports.get(name), health=health.get(name))
         for name in names

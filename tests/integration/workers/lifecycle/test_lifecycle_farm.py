@@ -40,6 +40,13 @@ def box(farm: Any) -> Iterator[Any]:
         run(made, "down", "--now")
 
 
+def bring_to_work(box: Any, wait_until: Any) -> None:
+    """The box is ready for runs, whatever the test before left."""
+    up = run(box, "up", "dry", "--work")
+    assert up.returncode == 0, up.stderr
+    wait_until(lambda: look(box)["phase"] == "ready", "ready", 60)
+
+
 def look(box: Any) -> dict[str, Any]:
     seen = ask(box.folder, "look")
     assert seen is not None
@@ -75,6 +82,7 @@ def test_the_markers_of_what_runs_are_checked_once_and_registered(farm: Any, box
 
 
 def test_work_by_hand_is_followed_and_ctrl_c_leaves_the_stack_up(farm: Any, box: Any, wait_until: Any) -> None:
+    bring_to_work(box, wait_until)
     second = run(box, "work")
     assert second.returncode == 3
     assert f"pid {look(box)['pid']}" in second.stderr
@@ -101,6 +109,7 @@ def test_work_by_hand_is_followed_and_ctrl_c_leaves_the_stack_up(farm: Any, box:
 
 
 def test_a_drained_box_says_so_and_rejoins(farm: Any, box: Any, wait_until: Any) -> None:
+    bring_to_work(box, wait_until)
     assert run(box, "drain", "--reason", "new disk").returncode == 0
     wait_until(lambda: look(box)["holds"] != [], "the hold", 20)
     told = json.loads(run(box, "status", "--json").stdout)
@@ -127,8 +136,7 @@ def test_a_quarantined_box_is_tried_by_itself_and_rejoins(farm: Any, box: Any, w
 
 
 def test_down_finishes_the_running_run_and_leaves_nothing(farm: Any, box: Any, wait_until: Any) -> None:
-    assert run(box, "up", "dry", "--work").returncode == 0
-    wait_until(lambda: look(box)["phase"] == "ready", "ready", 60)
+    bring_to_work(box, wait_until)
     sweep = farm.add_sweep("x", trials=4)
     wait_until(lambda: look(box)["run"] is not None, "a run", 60)
     name = look(box)["run"]["name"]
@@ -142,8 +150,7 @@ def test_down_finishes_the_running_run_and_leaves_nothing(farm: Any, box: Any, w
 
 
 def test_down_now_ends_a_run_at_once(farm: Any, box: Any, wait_until: Any) -> None:
-    assert run(box, "up", "dry", "--work").returncode == 0
-    wait_until(lambda: look(box)["phase"] == "ready", "ready", 60)
+    bring_to_work(box, wait_until)
     sweep = farm.add_sweep("x", trials=4)
     wait_until(lambda: look(box)["run"] is not None, "a run", 60)
     # so that the run can't end by itself
