@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.control import ask
 from workers.ending import end_by_book
-from workers.lock import Holder
+from workers.lock import LOCK_VARIABLE, Holder, is_locked, lock_folder, name_holder
 from workers.outcome import read_outcome
 from workers.stack.parts import REPOSITORY
 from workers.supervisor import NO_FARM_HINT
@@ -25,6 +26,8 @@ from workers.supervisor import NO_FARM_HINT
 LOG = "box.log"
 _POLL_S = 0.1
 _GIVE_UP_S = 20.0
+# From a supervisor's birth until it answers: its imports, on a busy machine.
+_BEGIN_S = 30.0
 # Of the supervisor: a part may take a minute to come up before it is asked anything else.
 _ORDER_TIMEOUT_S = 120.0
 
@@ -51,7 +54,7 @@ def bring_up(box: BoxFile, box_file: Path, *, mode: Mode, works: bool, say: Say)
     if works and not box.has_farm:
         raise UsageError(f"box {box.name} belongs to no farm, so there is no queue to work", hint=NO_FARM_HINT)
     began_s = time.monotonic()
-    seen = ask(box.folder, "look")
+    seen = _await_answer(box)
     if seen is None:
         with _started(box, box_file, mode=mode, works=works) as process:
             seen = _follow_boot(box, say, process)
@@ -66,20 +69,31 @@ def bring_up(box: BoxFile, box_file: Path, *, mode: Mode, works: bool, say: Say)
     )
 
 
+def _await_answer(box: BoxFile) -> dict[str, Any] | None:
+    """The supervisor's words; one that has just begun is waited for. None without one."""
+    deadline_s = time.monotonic() + _BEGIN_S
+    while (seen := ask(box.folder, "look")) is None and is_locked(box.folder) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    return seen
+
+
 @contextmanager
 def _started(box: BoxFile, box_file: Path, *, mode: Mode, works: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A supervisor of its own session. When the block fails, nothing of what it started is left."""
-    box.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     words = [sys.executable, "-m", "workers.cli", "supervise", mode.value, "--box", str(box_file.absolute())]
-    with (box.folder / LOG).open("ab") as log:
+    # The lock is taken here and handed on, so that from its birth there is no moment at which `down` would not see it.
+    with lock_folder(box.folder, box=box.name) as lock, (box.folder / LOG).open("ab") as log:
         process = subprocess.Popen(
             [*words, *(["--work"] if works else [])],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=REPOSITORY,
+            env={**os.environ, LOCK_VARIABLE: str(lock.fileno())},
+            pass_fds=[lock.fileno()],
             start_new_session=True,
         )
+        name_holder(lock, process.pid, box.name)
     try:
         yield process
     except BaseException:

@@ -25,6 +25,8 @@ _HIGH_FD = 300
 _FIRST_PORT = 20000
 _PORTS = 20000
 _FOLDER_LOCK = "supervisor.pid"
+# Tells a supervisor the descriptor of the folder's lock, which was taken for it: it has it from its birth.
+LOCK_VARIABLE = "BV3_BOX_LOCK"
 _PROBE_S = 0.2
 
 
@@ -178,10 +180,23 @@ def lock_folder(folder: Path, *, box: str = "") -> IO[str]:
         raise BoxHeldError(
             f"this box is already worked: {holder}", holder=holder.describe(), hint="bv3-box down ends it"
         ) from error
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n{box}\n")
-    file.flush()
+    name_holder(file, os.getpid(), box)
     return file
+
+
+def inherit_folder_lock(fd: int, *, box: str) -> IO[str]:
+    """The lock that whoever started this process took for it is this process's; the file names it."""
+    os.set_inheritable(fd, False)  # noqa: FBT003  # os has no name for it
+    file = os.fdopen(fd, "a+", encoding="utf-8")
+    name_holder(file, os.getpid(), box)
+    return file
+
+
+def name_holder(file: IO[str], pid: int, box: str) -> None:
+    """The lock's file names this process and box."""
+    file.truncate(0)
+    file.write(f"{pid}\n{box}\n")
+    file.flush()
 
 
 def _take(file: IO[str]) -> None:

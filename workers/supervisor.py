@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import structlog
 
@@ -31,7 +31,7 @@ from workers.events import EventLog
 from workers.farmside import FarmSide
 from workers.holding import Holding
 from workers.lease import end_predecessor
-from workers.lock import bind_host_lock, lock_folder
+from workers.lock import LOCK_VARIABLE, bind_host_lock, inherit_folder_lock, lock_folder
 from workers.processes import ProcessBook, kill_survivors
 from workers.scratch import drop_scratch, make_scratch
 from workers.stack.facts import StackFacts
@@ -101,7 +101,7 @@ class Supervisor:
         """
         box = self._box
         with ExitStack() as held:
-            held.enter_context(lock_folder(box.folder, box=box.name))
+            held.enter_context(_take_folder(box))
             self._install_signals()
             end_predecessor(self._book)
             held.callback(drop_scratch, box.folder)
@@ -353,3 +353,8 @@ class Supervisor:
     def _wake_up(self) -> None:
         with suppress(BlockingIOError):
             self._waker.send(b"x")
+
+
+def _take_folder(box: BoxFile) -> IO[str]:
+    fd = os.environ.pop(LOCK_VARIABLE, None)
+    return lock_folder(box.folder, box=box.name) if fd is None else inherit_folder_lock(int(fd), box=box.name)

@@ -22,7 +22,8 @@ import psutil
 import pytest
 
 from workers.events import read_events
-from workers.processes import ProcessBook
+from workers.lock import is_locked, read_folder_lock
+from workers.processes import ProcessBook, identify
 
 Wait = Callable[..., None]
 PARTS = ("router", "backend", "sites", "renderer")
@@ -180,6 +181,18 @@ def test_an_interrupted_up_ends_what_it_has_started(box: Any, wait_until: Wait) 
         _, said = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "Traceback" not in said
+    assert box.list_remains() == []
+
+
+def test_a_box_that_is_only_being_born_is_ended_too(box: Any, wait_until: Wait) -> None:
+    """`up` dies when its supervisor has just begun to import: `down` waits for it, and it does not come up later."""
+    with box.start("up", "dry") as command:
+        wait_until(lambda: is_locked(box.folder), "the lock", 60)
+        command.kill()
+    pid, name = read_folder_lock(box.folder)
+    assert name == "box-life"
+    assert box.run("down").returncode == 0
+    assert identify(pid) is None
     assert box.list_remains() == []
 
 
