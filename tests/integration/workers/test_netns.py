@@ -207,6 +207,40 @@ def test_a_box_whose_namespace_went_with_a_reboot_is_ended_and_shown_and_not_boo
     assert f"bv3-box netns create {names[0]}" in refused.stderr
 
 
+ENTERING_TWICE = """
+import os, sys, threading
+from workers.netns import enter
+outside = os.stat("/proc/self/ns/net").st_ino
+enter(sys.argv[1])
+inside = os.stat("/proc/self/ns/net").st_ino
+waiting = threading.Event()
+thread = threading.Thread(target=waiting.wait)
+thread.start()
+try:
+    enter(sys.argv[1])
+    assert os.stat("/proc/self/ns/net").st_ino == inside == os.stat(f"/run/netns/{sys.argv[1]}").st_ino != outside
+    enter(sys.argv[2])
+finally:
+    waiting.set()
+"""
+
+
+def test_whoever_is_in_a_namespace_may_enter_it_again_and_no_thread_is_left_outside_of_one(
+    names: tuple[str, str],
+) -> None:
+    for name in names:
+        assert run("netns", "create", name).returncode == 0
+    done = subprocess.run(
+        [sys.executable, "-c", ENTERING_TWICE, *names],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+    assert "RuntimeError: a network namespace is entered before any thread is started" in done.stderr, done.stderr
+
+
 def test_who_may_not_enter_is_told_so(names: tuple[str, str], tmp_path: Path) -> None:
     assert run("netns", "create", names[0]).returncode == 0
     entering = f"import os\nfrom workers.netns import enter\nos.setuid(65534)\nenter({names[0]!r})"
