@@ -37,7 +37,7 @@ def place_hold(connection: sa.Connection, box: str, kind: HoldKind, reason: str,
         {"box": box, "kind": kind.value, "reason": reason, "by": held_by},
     )
     if hold_id is not None:
-        _tell(connection, "held", hold_id)
+        _tell(connection, "hold_placed", hold_id)
     return hold_id
 
 

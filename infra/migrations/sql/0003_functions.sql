@@ -47,7 +47,7 @@ begin
             on conflict (box, kind) where lifted_at is null do nothing
             returning id into changed;
         if changed is not null then
-            insert into public.box_events (box, kind, facts) values (p_box, 'held',
+            insert into public.box_events (box, kind, facts) values (p_box, 'hold_placed',
                 jsonb_build_object('hold', changed, 'kind', 'drained', 'reason', said));
         else
             update public.box_holds set reason = said

@@ -117,7 +117,8 @@ class Turns:
         site = find_site(host)
         is_open = site is not None and site.truth.not_measurable is None
         fault = choose(settings.seed, read_task(prompt).payload or prompt, settings.mix)
-        if fault is not None and fault.needs_composer and not is_open:
+        # a session on a page of somebody else's tries the box itself, not what is injected into runs
+        if fault is not None and (site is None or (fault.needs_composer and not is_open)):
             fault = None
         case = Case(
             session_id=session.id,

@@ -250,7 +250,9 @@ class Farm:
             handed = dispatching.hand_out(connection, run_id=planned.id, box=self.box.name, slot=1)
         assert handed is not None
         order = handed.order
-        answer = self.box.client.start(order.run, order.dispatch, self.box.token, f"nonce-{order.run:020}")
+        answer = self.box.client.start(
+            order.run, order.dispatch, self.box.token, f"nonce-{order.run:016}-{order.dispatch}"
+        )
         assert answer.won, answer.reason
         return int(answer.attempt)
 

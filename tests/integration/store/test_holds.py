@@ -61,7 +61,7 @@ def test_a_box_drains_itself_by_its_own_word_and_ends_it_by_leaving_the_word_out
     box.client.beat(box.token, "ready", {"holds": {"drained": "a newer disk"}})
     assert kinds(box.client.beat(box.token, "ready", {})) == [("drained", "a newer disk")]
     assert box.client.beat(box.token, "ready", {"holds": {}}).answer == "ok"
-    assert [event["reason"] for event in events(engine, "held")] == ["new disk"]
+    assert [event["reason"] for event in events(engine, "hold_placed")] == ["new disk"]
     assert len(events(engine, "hold_lifted")) == 1
 
 
