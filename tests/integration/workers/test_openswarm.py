@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -26,7 +27,9 @@ from broker.settings import load_settings, read_manifest
 from broker.types import Mode, Seen
 from workers.boxfile import BoxFile
 from workers.client.product import ProductAddress, ProductClient
-from workers.preflight import probe_renderer
+from workers.conditions import ProgramWords
+from workers.machine import find_programs
+from workers.preflight import Refusal, probe_renderer
 from workers.processes import ProcessBook, find_survivors, kill_survivors
 from workers.stack.checkout import inspect_checkout
 from workers.stack.driver import AUDIT_CARD, RAW_CARD, facts_path, make_driver
@@ -457,6 +460,23 @@ def test_a_missing_environment_is_named_with_the_command_that_makes_it(checkout:
         pass
     assert f"-m venv {checkout.folder}/backend/.venv" in str(refused.value.hint)
     assert f"pip install -r {checkout.folder}/backend/requirements.lock" in str(refused.value.hint)
+
+
+def test_the_preflight_knows_the_backend_by_its_words_and_refuses_once_the_checkout_has_moved_on(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    box = make_box(checkout, tmp_path / "run")
+    with booted(box) as stack, make_preflight(box, stack.facts) as made:
+        # other tests may run backends of their own beside this one
+        preflight = dataclasses.replace(made, shares_namespace=True)
+        assert preflight.check(Mode.DRY).probe.answered
+        backend = stack.book.last("backend")
+        words = ProgramWords(executable=stack.facts.backend_executable, words=stack.facts.backend_words)
+        assert backend is not None
+        assert backend.pid in [program.pid for program in find_programs(words)]
+        checkout.git("commit", "-q", "--allow-empty", "-m", "two")
+        with pytest.raises(Refusal, match=f"^build: the checkout is at .*, and {stack.facts.revision[:12]} was booted"):
+            preflight.check(Mode.DRY)
 
 
 @pytest.fixture
