@@ -6,7 +6,7 @@ import click
 import pytest
 
 from broker.errors import UsageError
-from broker.terminal import LAUNCHED_AS, as_typed, run_command
+from broker.terminal import LAUNCHED_AS, as_typed, inert, run_command
 from infra.cli import main_group
 
 
@@ -66,3 +66,36 @@ def test_an_unknown_command_is_answered_with_the_close_one_and_all(capsys: pytes
     cause, hint = capsys.readouterr().err.splitlines()
     assert cause == "error: there is no command 'statsu'"
     assert hint == "hint: did you mean 'status'? commands: admit, down, ensure, logs, migrate, status, up"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("two\nlines\tand a tab, umlaut \u00fc", "two\nlines\tand a tab, umlaut \u00fc"),
+        ("a\r\nb", "a\nb"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("over\rwritten", r"over\rwritten"),
+        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("\u202eturned\u2066\u2028", r"\u202eturned\u2066\u2028"),
+        ("half a pair \ud83d", r"half a pair \ud83d"),
+    ],
+)
+def test_nothing_that_a_terminal_acts_on_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert inert(text) == shown
+
+
+def test_what_the_terminal_can_t_show_is_escaped() -> None:
+    assert inert("caf\u00e9 \u2661", encoding="ascii") == r"caf\xe9 \u2661"
+
+
+def test_cause_that_quotes_a_page_is_printed_inert(capsys: pytest.CaptureFixture[str]) -> None:
+    @click.group
+    def group() -> None:
+        """A group."""
+
+    @group.command
+    def fail() -> None:
+        raise UsageError("the page said \x1b[2J")
+
+    assert run_command(group, ["fail"], name="bv3-x") == 2
+    assert capsys.readouterr().err == "error: the page said \\x1b[2J\n"
