@@ -16,7 +16,7 @@ from broker.holds import HoldKind
 from broker.publish import Publisher
 from broker.ready import tell_ready
 from broker.settings import Settings, read_address
-from broker.store import dispatching
+from broker.store import dispatching, losing
 from broker.store.engine import make_engine, unreachable
 from broker.store.holds import place_hold
 from scheduler.dispatch import RECORD_LOOK_EVERY_S, BeatWatch, Decisions, RecordWatch, choose_lost, decide
@@ -77,16 +77,16 @@ class Dispatcher:
             else:
                 continue
             with self.connection.begin():
-                count = dispatching.lose_attempts(self.connection, box=box.name, beats=beats, reason=reason)
+                count = losing.lose_attempts(self.connection, box=box.name, beats=beats, reason=reason)
             log.warning("lost", box=box.name, reason=reason, attempts=count, whole_box=beats is not None)
 
     def _miss_records(self, now_s: float) -> None:
         with self.connection.begin():
-            unreported = dispatching.read_unreported(self.connection)
+            unreported = losing.read_unreported(self.connection)
         is_empty = not unreported or self.publisher.count_results() == 0
         for attempt in self.records.observe(now_s, unreported, is_empty=is_empty):
             with self.connection.begin():
-                if dispatching.lose_unreported(self.connection, attempt, "its record never came"):
+                if losing.lose_unreported(self.connection, attempt, "its record never came"):
                     log.warning("lost", attempt=attempt, reason="its record never came")
 
     def _carry_out(self, decisions: Decisions) -> None:

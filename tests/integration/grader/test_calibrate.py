@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.chunks import split_evidence
-from broker.store import dispatching, grading
+from broker.store import grading, losing
 from broker.store.engine import begin
 from broker.types import EvidenceRef
 from grader.storing import grade_pending, keep_record
@@ -82,7 +82,7 @@ def test_a_wrong_verdict_ends_with_1_and_the_command_that_shows_it(
     with begin(engine) as connection:
         name = start_all["gmail"].box.name
         beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": name})
-        assert dispatching.lose_attempts(connection, box=name, beats=beats, reason="silent") == 1
+        assert losing.lose_attempts(connection, box=name, beats=beats, reason="silent") == 1
     grade_pending(engine)
     done = bv3_grade("calibrate", sweep)
     assert done.code == 1

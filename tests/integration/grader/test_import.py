@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.errors import UsageError
-from broker.store import dispatching, grading
+from broker.store import dispatching, grading, losing
 from broker.store.engine import begin
 from broker.store.progress import read_progress
 from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order
@@ -157,7 +157,7 @@ def test_neither_grader_nor_dispatcher_picks_it_up(engine: sa.Engine, imported: 
         assert dispatching.settle_graded(connection) == 0
         assert dispatching.finish_sweeps(connection) == ()
         assert not dispatching.needs_grading(connection)
-        assert dispatching.read_unreported(connection) == frozenset()
+        assert losing.read_unreported(connection) == frozenset()
         assert not has_active_sweep(connection)
         progress = read_progress(connection, imported, 0)
     assert _count_all(engine) == before

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store import dispatching, grading
+from broker.store import dispatching, grading, losing
 from broker.store.engine import begin
 from broker.store.progress import read_progress
 from broker.store.sweeps import find_sweep
@@ -297,7 +297,7 @@ def test_lost_attempts_and_late_records_are_judged_again_and_a_late_breach_follo
     for each in start_all.values():
         with begin(engine) as connection:
             beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": each.box.name})
-            dispatching.lose_attempts(connection, box=each.box.name, beats=beats, reason="silent")
+            losing.lose_attempts(connection, box=each.box.name, beats=beats, reason="silent")
     raw = send(attempt, log_of("x", "filled"))
     assert keep_record(engine, box=attempt.box.name, attempt=attempt.attempt, raw=raw).status == "late"
     assert grade_pending(engine).graded == 4

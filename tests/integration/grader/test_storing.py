@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from broker.errors import UsageError
 from broker.holds import HoldKind
-from broker.store import dispatching, grading
+from broker.store import dispatching, grading, losing
 from broker.store.breaches import lift_breaches
 from broker.store.engine import begin
 from broker.store.holds import place_hold, read_holds
@@ -94,7 +94,7 @@ def test_a_lost_attempt_has_its_verdict_and_a_late_record_stands_beside_it(
     attempt = start_all["x"]
     with begin(engine) as connection:
         beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": attempt.box.name})
-        assert dispatching.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent") == 1
+        assert losing.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent") == 1
     assert grade_pending(engine).graded == 1
     assert _keep(engine, attempt, send(attempt, log_of("x", "filled"))) == "late"
     assert grade_pending(engine).graded == 1
@@ -110,7 +110,7 @@ def test_a_verdict_that_counts_in_no_rate_ends_no_waiting(
     attempt = start_all["x"]
     with begin(engine) as connection:
         beats = connection.scalar(sa.text("select beats from boxes where name = :name"), {"name": attempt.box.name})
-        dispatching.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent")
+        losing.lose_attempts(connection, box=attempt.box.name, beats=beats, reason="silent")
     assert _keep(engine, attempt, send(attempt, log_of("x", "filled"))) == "late"
     with begin(engine) as connection:
         (late,) = grading.pending(connection, limit=9)

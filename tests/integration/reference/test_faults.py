@@ -258,6 +258,15 @@ def test_behind_a_wall_a_fault_of_writing_leaves_the_run_in_peace(shared: Any, r
     assert (row["fault"], row["chosen"], row["bucket"], row["evidence"]) == (None, None, "not_measurable", "PROVEN")
 
 
+def test_a_session_on_a_page_of_somebody_else_meets_no_fault(shared: Any, render: Callable[..., Any]) -> None:
+    payload = find_payload("no_router", SHARED)
+    with render(shared):
+        prompt = f'Go to http://127.0.0.1:9/check and publish a post with exactly this text: "{payload}"'
+        session, _ = shared.run(prompt)
+    forget_cards(shared)
+    assert [row["chosen"] for row in shared.rows("truth.jsonl") if row["session_id"] == session] == [None]
+
+
 def test_the_nature_of_a_page_is_told_before_the_first_card_and_taken_back_after_the_run(
     start_double: Callable[..., Any], render: Callable[..., Any], sites: Any, wait_until: Callable[..., None]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.errors import BoxHeldError, DatabaseError
-from broker.store import dispatching
+from broker.store import dispatching, losing
 from broker.store.box_client import BoxClient, Machine
 from broker.store.engine import begin, with_driver
 from broker.store.sweeps import order
@@ -165,8 +165,8 @@ def test_a_lost_box_gives_its_runs_back_and_its_lease_ends(
     start = box.client.start(running.order.run, running.order.dispatch, box.token, NONCE)
     with begin(engine) as connection:
         beats = dispatching.read_board(connection, planned_limit=1).boxes[0].beats
-        assert dispatching.lose_attempts(connection, box="box-a", beats=beats - 1, reason="stale look") == 0
-        assert dispatching.lose_attempts(connection, box="box-a", beats=beats, reason="no beat for 45 s") == 1
+        assert losing.lose_attempts(connection, box="box-a", beats=beats - 1, reason="stale look") == 0
+        assert losing.lose_attempts(connection, box="box-a", beats=beats, reason="no beat for 45 s") == 1
     assert states(engine, running.order.run) == ("planned", ["lost"], ["lost"])
     assert states(engine, waiting.order.run) == ("planned", ["taken_back"], [])
     assert box.client.beat(box.token, "running", {"open": [start.attempt]}).answer == "stale"
@@ -189,7 +189,7 @@ def test_an_attempt_that_three_beats_do_not_name_is_lost(
     box.client.beat(box.token, "running", {"open": []})
     with begin(engine) as connection:
         assert dispatching.read_board(connection, planned_limit=1).boxes[0].has_unnamed
-        assert dispatching.lose_attempts(connection, box="box-a", beats=None, reason="unnamed") == 1
+        assert losing.lose_attempts(connection, box="box-a", beats=None, reason="unnamed") == 1
     assert states(engine, handed.order.run) == ("planned", ["lost"], ["lost"])
     assert box.client.beat(box.token, "ready", {}).answer == "ok", "the box itself is not lost"
 

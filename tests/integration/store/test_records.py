@@ -14,7 +14,7 @@ import zstandard
 
 from broker.chunks import MAX_EVIDENCE_BYTES, join_evidence, split_evidence
 from broker.codec import encode
-from broker.store import dispatching, grading
+from broker.store import dispatching, grading, losing
 from broker.store.box_client import StartAnswer
 from broker.store.engine import begin
 from broker.store.progress import read_progress
@@ -161,7 +161,7 @@ def test_a_record_of_a_lost_attempt_is_late_and_counts_nowhere(
     save_log(engine)
     with begin(engine) as connection:
         beats = dispatching.read_board(connection, planned_limit=1).boxes[0].beats
-        dispatching.lose_attempts(connection, box="box-a", beats=beats, reason="silent")
+        losing.lose_attempts(connection, box="box-a", beats=beats, reason="silent")
         assert grading.pending_lost(connection, limit=5) == (start.attempt,)
     assert save(engine, make_record(order, start)).status == "late"
     with begin(engine) as connection:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.errors import UsageError
-from broker.store import dispatching
+from broker.store import dispatching, losing
 from broker.store.engine import begin
 from broker.store.progress import read_progress
 from broker.store.sweeps import find_sweep, has_active_sweep, list_sweeps, order
@@ -88,7 +88,7 @@ def test_a_run_that_a_loss_plans_again_is_not_forgotten_by_a_cancel_at_the_same_
     assert box.client.start(run.id, 1, box.token, "n" * 32).won
     with ThreadPoolExecutor(1) as other:
         with begin(engine) as connection:
-            assert dispatching.lose_attempts(connection, box="box-a", beats=1, reason="silent") == 1
+            assert losing.lose_attempts(connection, box="box-a", beats=1, reason="silent") == 1
             cancelling = other.submit(_cancel, engine, sweep)
             with pytest.raises(TimeoutError):
                 cancelling.result(timeout=0.3)
