@@ -28,6 +28,9 @@ log = structlog.get_logger(__name__)
 SOCKET = "supervisor.sock"
 Word = Literal["look", "work", "rest", "restart", "end", "end_now"]
 
+# for a box that is asked to work and has no queue
+NO_FARM_HINT = "bv3-farm admit NAME gives a box its logins; up, status and the commands by hand need none"
+
 _READ_TIMEOUT_S = 2.0
 _MOST_BYTES = 64 * 1024
 _CONNECT_TIMEOUT_S = 2.0

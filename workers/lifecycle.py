@@ -16,12 +16,11 @@ from typing import Any
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, BoxHeldError, ServiceError, StackError, UsageError
 from broker.types import Mode
 from workers.boxfile import BoxFile
-from workers.control import ask
+from workers.control import NO_FARM_HINT, ask
 from workers.ending import end_by_book
 from workers.lock import LOCK_VARIABLE, Holder, is_locked, lock_folder, name_holder
 from workers.outcome import read_outcome
 from workers.stack.parts import REPOSITORY
-from workers.supervisor import NO_FARM_HINT
 
 LOG = "box.log"
 _POLL_S = 0.1

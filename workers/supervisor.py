@@ -26,7 +26,7 @@ from broker.settings import Manifest
 from broker.types import Mode
 from workers.boxfile import BoxFile
 from workers.checks import HealthCheck, Verifier
-from workers.control import ControlServer, Request
+from workers.control import NO_FARM_HINT, ControlServer, Request
 from workers.events import EventLog
 from workers.farmside import FarmSide
 from workers.holding import Holding
@@ -42,7 +42,6 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S = 1.0
 # Before the stack is booted once more, when that has failed in the middle of the box's life.
 _BOOT_PAUSES_S = (5.0, 15.0, 30.0)
-NO_FARM_HINT = "bv3-farm admit NAME gives a box its logins; up, status and the commands by hand need none"
 
 
 @dataclass(slots=True)

@@ -113,7 +113,8 @@ def test_second_supervisor_is_refused_by_name_and_the_first_works_on(farm: Any, 
         [sys.executable, "-m", "workers.cli", "work", "--box", str(other_folder)],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
-    assert time.monotonic() - begun < 15
+    # two starts of Python and two refusals, on a machine that may be busy
+    assert time.monotonic() - begun < 90
     for refused in (same_folder, same_box):
         assert refused.returncode == 3
         assert f"pid {box.process.pid}" in refused.stderr

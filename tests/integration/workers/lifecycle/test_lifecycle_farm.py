@@ -179,7 +179,7 @@ def test_two_boxes_on_one_host_lock_are_told_apart_by_name_within_seconds(
         took_s = time.monotonic() - begun
         assert refused.returncode == 3
         assert f"box box-lock-a, folder {first.folder}, pid {look(first)['pid']}" in refused.stderr
-        assert took_s < 15
+        assert took_s < 60
         # the refusal itself takes no time: the rest is a Python's start on a busy machine
         begun = time.monotonic()
         with pytest.raises(Exception, match="box box-lock-a"):
