@@ -133,11 +133,13 @@ def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float | None:
     except ServiceError as error:
         say(f"{error.message}: it is killed")
         return None
-    run = seen.get("run")
-    if now or run is None:
+    if now or not seen["works"]:
         return _END_NOW_TIMEOUT_S if now else _END_TIMEOUT_S
-    say(f"finishing {run['name']} first; --now does not")
-    return float(run.get("wall_limit_s") or WALL_LIMIT_S) + _END_TIMEOUT_S
+    run = seen["run"]
+    if seen["phase"] == "running":
+        say(f"finishing {run['name'] if run else 'the run that begins'} first; --now does not")
+    # also without one: it may begin before the supervisor hears of the end
+    return float(run["wall_limit_s"] if run else WALL_LIMIT_S) + _END_TIMEOUT_S
 
 
 def _kill_supervisor(box: BoxFile) -> None:
