@@ -3,19 +3,21 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from playwright.async_api import Error, Page
+from playwright.async_api import BrowserContext, Error, Page, Request
 
-from workers.renderer.errors import CardMissing
+from workers.renderer.errors import CardMissing, describe
 from workers.renderer.frames import Frames
 from workers.renderer.listing import Listing
 from workers.renderer.perception import View
 from workers.renderer.protocol import CardSpec
 from workers.renderer.rooms import Room, Rooms
+from workers.renderer.routes import Routes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -23,6 +25,10 @@ T = TypeVar("T")
 # How long a command waits for a card that is not there yet, and for the card's first page.
 UNKNOWN_CARD_WAIT_S = 2.0
 FIRST_LOAD_WAIT_S = 2.0
+# Commands wait for the first page at most until it has been loading for so long: some never end.
+FIRST_LOAD_MOST_S = 6.0
+# A server that has not answered by then won't: as long as a navigation may take.
+FIRST_LOAD_LEASH_S = 24.0
 CLOSED_KEPT = 500
 
 
@@ -32,11 +38,18 @@ class Tab:
 
     page: Page
     frames: Frames
+    opened_at_s: float = field(default_factory=time.monotonic)
     view: View = field(default_factory=lambda: View(listing=Listing(), documents={}))
+    routes: Routes = field(default_factory=Routes)
     # Windows that the page opened; they close with the card.
     popups: list[Page] = field(default_factory=list)
     # Acting commands on one card follow each other; looking never waits for them.
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _stopping: "asyncio.Task[None] | None" = None
+
+    def stop_loading(self) -> None:
+        """Give up a navigation that has not ended: while it waits for its server the page answers nobody."""
+        self._stopping = asyncio.get_running_loop().create_task(_stop_quietly(self.frames))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,14 +64,15 @@ class Card:
     is_closed: bool = False
 
     async def tab(self) -> Tab:
-        """The card's page once its first document has been parsed, or 2 s after asking.
+        """The card's page once its first document has been parsed, at most 2 s after asking.
 
         Raises:
             CardMissing: the card was closed meanwhile.
         """
         tab = await asyncio.shield(self.opening)
-        if self.loading is not None:
-            await asyncio.wait({self.loading}, timeout=FIRST_LOAD_WAIT_S)
+        left_s = tab.opened_at_s + FIRST_LOAD_MOST_S - time.monotonic()
+        if self.loading is not None and left_s > 0:
+            await asyncio.wait({self.loading}, timeout=min(left_s, FIRST_LOAD_WAIT_S))
         if self.is_closed:
             raise CardMissing(self.spec.browser_id)
         return tab
@@ -130,12 +144,29 @@ class Deck:
             raise CardMissing(browser_id, tab_id)
         return card
 
+    async def find_context(self, browser_id: str) -> BrowserContext | None:
+        """The session of a card; for a card that is not there, the one session there is, if it is one."""
+        card = self._cards.get(browser_id)
+        return await (card.room.context() if card is not None else self._rooms.find_only())
+
+    @contextlib.asynccontextmanager
+    async def borrow(self, context: BrowserContext) -> AsyncIterator[Tab]:
+        """A page of this session that is no card, closed at the end."""
+        page = await context.new_page()
+        try:
+            yield await self._dress(page, "a page without a card")
+        finally:
+            self._spawn(_close_quietly(page))
+
     async def _open(self, spec: CardSpec, room: Room) -> Tab:
-        page = await room.open_page()
-        page.on("crash", lambda _: self._on_crash(spec.browser_id))
+        return await self._dress(await room.open_page(), spec.browser_id)
+
+    async def _dress(self, page: Page, name: str) -> Tab:
+        page.on("crash", lambda _: self._on_crash(name))
         session = await page.context.new_cdp_session(page)
         tab = Tab(page=page, frames=Frames(page=page, session=session))
         page.on("popup", lambda popup: tab.popups.append(popup))  # noqa: PLW0108 - Playwright takes no built-in method
+        page.on("request", lambda request: _note_route(tab, request))
         return tab
 
     async def _load(self, card: Card) -> None:
@@ -143,10 +174,14 @@ class Deck:
             tab = await asyncio.shield(card.opening)
             if card.is_closed or card.spec.url == "about:blank":
                 return
-            await tab.page.goto(card.spec.url, wait_until="domcontentloaded", timeout=0)
+            async with asyncio.timeout(FIRST_LOAD_LEASH_S):
+                await tab.page.goto(card.spec.url, wait_until="domcontentloaded", timeout=0)
+        except TimeoutError:
+            log.warning("%s: %s has not answered for %g s", card.spec.browser_id, card.spec.url, FIRST_LOAD_LEASH_S)
+            (await card.opening).stop_loading()
         except Error as error:
             if not card.is_closed:
-                log.warning("%s: %s", card.spec.browser_id, error.message.splitlines()[0])
+                log.warning("%s: %s", card.spec.browser_id, describe(error))
 
     @staticmethod
     async def _pages_of(card: Card) -> list[Page]:
@@ -158,3 +193,17 @@ class Deck:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _note_route(tab: Tab, request: Request) -> None:
+    tab.routes.note(kind=request.resource_type, method=request.method, url=request.url, page_url=tab.page.url)
+
+
+async def _close_quietly(page: Page) -> None:
+    with contextlib.suppress(Error):
+        await page.close()
+
+
+async def _stop_quietly(frames: Frames) -> None:
+    with contextlib.suppress(Error):
+        await frames.session.send("Page.stopLoading")

@@ -6,9 +6,9 @@ import time
 
 from playwright.async_api import Error
 
-from workers.renderer.actions import ACTIONS, LOOKING
+from workers.renderer.actions import ACTIONS, CARDLESS, LOOKING
 from workers.renderer.cards import Deck
-from workers.renderer.errors import CardMissing, CommandError
+from workers.renderer.errors import CardMissing, CommandError, describe
 from workers.renderer.protocol import Command, Reply, deadline_s
 
 log = logging.getLogger(__name__)
@@ -58,13 +58,10 @@ def describe_timeout(action: str, limit_s: float) -> str:
     return f"Browser command failed: page unresponsive ({silence})"
 
 
-def describe(error: Exception) -> str:
-    """An exception in one line, without Playwright's log of calls."""
-    text = error.message if isinstance(error, Error) else str(error)
-    return text.splitlines()[0] if text else type(error).__name__
-
-
 async def _act(deck: Deck, command: Command, gate: Gate) -> Reply:
+    if (cardless := CARDLESS.get(command.action)) is not None:
+        gate.open()
+        return await cardless(deck, command)
     action = ACTIONS.get(command.action)
     if action is None:
         raise CommandError(f"Unknown browser action: {command.action}")

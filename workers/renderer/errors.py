@@ -6,6 +6,13 @@ CommandError         one command fails: its message is the reply's ``error``, wo
 └── CardMissing      no such card, or it was closed while the command was under way
 """
 
+import re
+
+from playwright.async_api import Error
+
+# Playwright puts the name of its own method before what the browser says.
+_METHOD = re.compile(r"^[A-Z]\w*\.\w+: ")
+
 
 class RendererError(Exception):
     """The renderer can't go on; `hint` says what would help."""
@@ -40,3 +47,10 @@ def tell_in_a_line(message: str) -> str:
     first, *others = message.splitlines()
     printed = next((line.split("[err]", 1)[1].strip() for line in others if "[err]" in line), "")
     return f"{first} ({printed})" if printed else first
+
+
+def describe(error: Exception) -> str:
+    """An exception in one line, without Playwright's log of calls."""
+    if not isinstance(error, Error):
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return _METHOD.sub("", (error.message.splitlines() or [""])[0]) or type(error).__name__

@@ -29,7 +29,7 @@ def read_number(params: Mapping[str, Any], name: str, default: float, *, least: 
     value = params.get(name, default)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = default
     if number != number:  # noqa: PLR0124 - only NaN differs from itself
         number = default

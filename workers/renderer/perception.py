@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from playwright.async_api import Error
 
@@ -43,6 +44,24 @@ async def look(frames: Frames, previous: Listing, goal: str) -> View:
         return await read_steadily(partial(_look, frames, previous, goal))
     except Error as error:
         raise CommandError(f"getFullAXTree failed: {error.message}") from error
+
+
+async def measure(view: View) -> list[dict[str, Any]]:
+    """Where the elements of a listing are now, in the page's viewport: those in view, with their numbers."""
+    marks: list[dict[str, Any]] = []
+    for document_id, document in view.documents.items():
+        rows = [row for row in view.listing.rows if row.key.document_id == document_id]
+        try:
+            resolved = await asyncio.gather(*(document.resolve(row.key.backend_id) for row in rows))
+            there = [(row, object_id) for row, object_id in zip(rows, resolved, strict=True) if object_id]
+            boxes = await document.call_on_many("boxes", [object_id for _, object_id in there])
+            left, top = await document.frame_offset() if there else (0.0, 0.0)
+        except Error:
+            continue  # that document has gone, and its elements with it
+        for (row, _), box in zip(there, boxes, strict=True):
+            if box is not None:
+                marks.append({**box, "index": str(row.index), "left": left + box["left"], "top": top + box["top"]})
+    return marks
 
 
 async def _look(frames: Frames, previous: Listing, goal: str) -> View:

@@ -81,8 +81,8 @@ def parse_event(frame: str | bytes) -> Event | None:
     """Read one frame; None when it is not a JSON object with an event name and a data object."""
     try:
         value = json.loads(frame)
-    except ValueError:
-        return None
+    except (ValueError, RecursionError):
+        return None  # the second for brackets in brackets in brackets
     if not isinstance(value, dict) or not isinstance(value.get("event"), str):
         return None
     data = value.get("data")

@@ -45,6 +45,10 @@ class Room:
     # Pages that were closed, whose videos are finished with the context.
     gone: list[Page] = field(default_factory=list)
 
+    async def context(self) -> BrowserContext:
+        """The context, once it is open."""
+        return (await asyncio.shield(self.opening)).context
+
     async def open_page(self) -> Page:
         """A page of this room that nobody else uses."""
         opened = await asyncio.shield(self.opening)
@@ -88,6 +92,13 @@ class Rooms:
         task = self._spawn(self._close(room, pages, is_last=room.holders == 0))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def find_only(self) -> BrowserContext | None:
+        """The context of all, or of the one session that has cards now; None when there are none or several."""
+        if self._is_shared:
+            return await self._open_context(False)  # noqa: FBT003 - the one there is
+        owned = [room for owner, room in self._rooms.items() if owner is not None]
+        return await owned[0].context() if len(owned) == 1 else None
 
     async def finish(self) -> None:
         """Write the recordings of the rooms that are still open."""

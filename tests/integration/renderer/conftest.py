@@ -253,16 +253,44 @@ def chromium() -> Chromium:
 
 
 class Pages(SimpleHTTPRequestHandler):
-    """The pages beside this file; ``/slow`` never answers, ``/once`` has another answer for each who asks."""
+    """The pages beside this file, and the editors' bundles under ``/editors``.
+
+    ``/slow`` never answers, ``/half`` never ends, ``/none`` is a 204, ``/file`` a download, ``/hangup`` a connection
+    that is closed without an answer; ``/once`` has another answer for each who asks.
+    """
 
     def do_GET(self) -> None:
         if self.path == "/slow":
             time.sleep(30)
             return
+        if self.path in {"/none", "/half", "/file", "/hangup"}:
+            self._answer_oddly(self.path)
+            return
         if self.path == "/once":
             self._answer_for_an_hour(uuid.uuid4().hex.encode())
             return
         super().do_GET()
+
+    def translate_path(self, path: str) -> str:
+        if path.startswith("/editors/"):
+            return str(ROOT / ".runtime" / "editors" / Path(path).name)
+        return super().translate_path(path)
+
+    def _answer_oddly(self, path: str) -> None:
+        if path == "/hangup":
+            self.close_connection = True
+            return
+        self.send_response(204 if path == "/none" else 200)
+        if path == "/file":
+            self.send_header("Content-Disposition", "attachment; filename=x.bin")
+        if path != "/none":
+            self.send_header("Content-Type", "text/html" if path == "/half" else "application/octet-stream")
+            self.send_header("Content-Length", "4000")
+        self.end_headers()
+        if path == "/half":
+            self.wfile.write(b"<!doctype html><title>Half</title><p>The first half")
+            self.wfile.flush()
+            time.sleep(30)
 
     def _answer_for_an_hour(self, body: bytes) -> None:
         self.send_response(200)

@@ -1,16 +1,18 @@
 """The browser actions, by the name the protocol gives them."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any
 
-from workers.renderer.actions import composing, pointing, reading, writing
-from workers.renderer.cards import Tab
-from workers.renderer.protocol import Reply
+from workers.renderer.actions import batching, composing, inspecting, pointing, reading, sessions, writing
+from workers.renderer.actions.batching import Action
+from workers.renderer.cards import Deck
+from workers.renderer.protocol import Command, Reply
 
-Action = Callable[[Tab, Mapping[str, Any]], Awaitable[Reply]]
+CardlessAction = Callable[[Deck, Command], Awaitable[Reply]]
 
-ACTIONS: Mapping[str, Action] = MappingProxyType(
+# What may also be a step of a batch.
+_SINGLE: Mapping[str, Action] = MappingProxyType(
     {
         "navigate": reading.navigate,
         "get_text": reading.get_text,
@@ -26,7 +28,23 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "scroll": pointing.scroll,
         "type": writing.type_text,
         "find_composer": composing.find_composer,
+        "get_elements": inspecting.get_elements,
+        "get_console": inspecting.get_console,
+        "detect_webmcp": inspecting.detect_webmcp,
+        "list_routes": inspecting.list_routes,
+        "replay_route": inspecting.replay_route,
+    }
+)
+ACTIONS: Mapping[str, Action] = MappingProxyType({**_SINGLE, "batch": partial(batching.run_batch, _SINGLE)})
+# These need a browser session, not a card.
+CARDLESS: Mapping[str, CardlessAction] = MappingProxyType(
+    {
+        "get_session_cookies": sessions.get_session_cookies,
+        "import_session": sessions.import_session,
+        "perform_action": partial(sessions.perform_action, _SINGLE),
     }
 )
 # These change nothing on the page and never wait for an action that does.
-LOOKING = frozenset({"get_text", "evaluate", "screenshot", "wait"})
+LOOKING = frozenset(
+    {"get_text", "evaluate", "screenshot", "wait", "get_elements", "get_console", "detect_webmcp", "list_routes"}
+)

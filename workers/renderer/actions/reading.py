@@ -29,7 +29,11 @@ async def navigate(tab: Tab, params: Mapping[str, Any]) -> Reply:
     ``evaluate``.
     """
     url = require_text(params, "url")
-    response = await tab.page.goto(url, wait_until="domcontentloaded", timeout=0)
+    try:
+        response = await tab.page.goto(url, wait_until="domcontentloaded", timeout=0)
+    except asyncio.CancelledError:
+        tab.stop_loading()
+        raise
     text = f"Navigated to {url}"
     if response is None or "json" not in response.headers.get("content-type", ""):
         return {"text": text, "url": url}
@@ -67,13 +71,26 @@ async def list_interactives(tab: Tab, params: Mapping[str, Any]) -> Reply:
     return {"text": listing.render(), "elements": listing.elements(), "url": tab.page.url}
 
 
-async def take_screenshot(tab: Tab, _params: Mapping[str, Any]) -> Reply:
-    """The viewport as a PNG in base64.
+async def take_screenshot(tab: Tab, params: Mapping[str, Any]) -> Reply:
+    """The viewport as a PNG in base64, with the numbers of the last listing unless `annotate` is false.
+
+    The numbers are drawn into the picture, never into the page.
 
     Raises:
         CommandError: the browser gave none, several times.
     """
-    return {"image": await _capture(tab), "url": tab.page.url, "title": await tab.page.title()}
+    clock = asyncio.get_running_loop().time
+    began_at = clock()
+    image = await _capture(tab)
+    stages = [f"capture={(clock() - began_at) * 1000:.0f}ms"]
+    reply: Reply = {"image": image, "url": tab.page.url, "title": await tab.page.title(), "stages": stages}
+    if params.get("annotate", True) is not False and (marks := await perception.measure(tab.view)):
+        began_at = clock()
+        top = (await tab.frames.read_documents())[0]
+        reply["image"] = await top.call("annotate", image, marks)
+        reply["text"] = f"{len(marks)} numbered elements are marked"
+        stages.append(f"annotate={(clock() - began_at) * 1000:.0f}ms")
+    return reply
 
 
 async def wait(tab: Tab, params: Mapping[str, Any]) -> Reply:
