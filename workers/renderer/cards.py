@@ -5,11 +5,11 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from playwright.async_api import BrowserContext, Error, Page, Request
+from playwright.async_api import BrowserContext, CDPSession, Error, Page, Request
 
 from workers.renderer.errors import CardMissing, describe
 from workers.renderer.frames import Frames
@@ -45,11 +45,20 @@ class Tab:
     popups: list[Page] = field(default_factory=list)
     # Acting commands on one card follow each other; looking never waits for them.
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _stopping: "asyncio.Task[None] | None" = None
+    _aside: "set[asyncio.Task[None]]" = field(default_factory=set)
 
     def stop_loading(self) -> None:
         """Give up a navigation that has not ended: while it waits for its server the page answers nobody."""
-        self._stopping = asyncio.get_running_loop().create_task(_stop_quietly(self.frames))
+        self._do_aside(self.frames.session.send("Page.stopLoading"))
+
+    def detach(self, session: CDPSession) -> None:
+        """Let go of a session, without waiting for the page."""
+        self._do_aside(session.detach())
+
+    def _do_aside(self, work: Awaitable[Any]) -> None:
+        task = asyncio.get_running_loop().create_task(_do_quietly(work))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,7 +165,7 @@ class Deck:
         try:
             yield await self._dress(page, "a page without a card")
         finally:
-            self._spawn(_close_quietly(page))
+            self._spawn(_do_quietly(page.close()))
 
     async def _open(self, spec: CardSpec, room: Room) -> Tab:
         return await self._dress(await room.open_page(), spec.browser_id)
@@ -199,11 +208,6 @@ def _note_route(tab: Tab, request: Request) -> None:
     tab.routes.note(kind=request.resource_type, method=request.method, url=request.url, page_url=tab.page.url)
 
 
-async def _close_quietly(page: Page) -> None:
+async def _do_quietly(work: Awaitable[Any]) -> None:
     with contextlib.suppress(Error):
-        await page.close()
-
-
-async def _stop_quietly(frames: Frames) -> None:
-    with contextlib.suppress(Error):
-        await frames.session.send("Page.stopLoading")
+        await work

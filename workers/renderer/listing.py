@@ -68,6 +68,8 @@ class Sight:
     in_view: bool
     # A password field: its value is never shown.
     is_protected: bool
+    # What is painted for an element that takes keys and shows nothing itself; None for all others.
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

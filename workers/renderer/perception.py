@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -90,11 +90,16 @@ async def _read_document(document: Document) -> tuple[list[Node], dict[Key, Sigh
         tree = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
         nodes = _limit(read_nodes(document.id, tree["nodes"]))
         sights = await _read_sights(document, nodes)
+        nodes = [_complete(node, sights.get(node.key)) for node in nodes]
     except Error:
         if document.parent is None:
             raise
         return [], {}  # a frame that navigates while we look is not there, as for a person
     return nodes, sights
+
+
+def _complete(node: Node, sight: Sight | None) -> Node:
+    return node if sight is None or sight.text is None else replace(node, value=sight.text)
 
 
 def _limit(nodes: list[Node]) -> list[Node]:

@@ -46,6 +46,9 @@ class Backend:
         self.sockets: list[WebSocket] = []
         self.opened = 0
         self.refused = 0
+        # Whether new sockets are turned away, and when each was tried.
+        self.refuses = False
+        self.tries: list[float] = []
         # Whether pings are answered.
         self.pongs = True
         # Whether every HTTP request is answered with 500.
@@ -91,6 +94,13 @@ class Backend:
 
     def push(self, event: str, **data: Any) -> None:
         self.push_text(json.dumps({"event": event, "data": data}))
+
+    def push_bytes(self, data: bytes) -> None:
+        async def send() -> None:
+            for socket in self.sockets:
+                await socket.send_bytes(data)
+
+        asyncio.run_coroutine_threadsafe(send(), self._loop).result(5)
 
     def push_text(self, text: str) -> None:
         async def send() -> None:
@@ -157,7 +167,9 @@ class Backend:
         return JSONResponse(self._body())
 
     async def _dashboard(self, socket: WebSocket) -> None:
-        if socket.headers.get("authorization") != f"Bearer {TOKEN}":
+        if self.refuses:
+            self.tries.append(time.monotonic())
+        if self.refuses or socket.headers.get("authorization") != f"Bearer {TOKEN}":
             self.refused += 1
             await socket.close(4401)
             return

@@ -43,7 +43,7 @@ def read_steps(params: Mapping[str, Any], name: str, *, most: int) -> list[Step]
         if not isinstance(kind, str):
             raise CommandError(f"each of {name} needs a type")
         given = one.get("params")
-        steps.append(Step(action=kind, params=params if isinstance(params, dict) else {}))
+        steps.append(Step(action=kind, params=given if isinstance(given, dict) else {}))
     return steps
 
 
@@ -86,6 +86,8 @@ async def _run_step(actions: Mapping[str, Action], tab: Tab, step: Step) -> Repl
     except CommandError as error:
         return {"error": str(error)}
     except Error as error:
+        if tab.page.is_closed():
+            raise  # the card has gone, and the batch with it
         return {"error": f"Browser command failed: {describe(error)}"}
 
 

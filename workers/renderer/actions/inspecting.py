@@ -53,7 +53,8 @@ async def get_console(tab: Tab, _params: Mapping[str, Any]) -> Reply:
         await session.send("Runtime.enable")
         await session.send("Log.enable")
     finally:
-        await session.detach()
+        # Not awaited: a page that hangs would keep us here beyond the deadline that has just ended.
+        tab.detach(session)
     latest = messages[-MESSAGES_MOST:]
     return {
         "text": "\n".join(f"[{kind}] {text}" for kind, text in latest) or "No console messages.",

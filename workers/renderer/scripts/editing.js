@@ -24,8 +24,23 @@ function stageOf(element) {
   return element;
 }
 
+// Where the best known of them paint the text: without it the numbers of the lines would be read along.
+const PAINTED = ".view-lines,.ace_text-layer,.CodeMirror-code,.cm-content";
+
+function paintedIn(element) {
+  const stage = stageOf(element);
+  return (stage.querySelector(PAINTED) ?? stage).innerText ?? "";
+}
+
+// Such a surface is one to write in while it has the keyboard, or when it was found as a composer; at other
+// times it is what it looks like, something of no size.
+function isUsedProxy(element) {
+  if (!(element instanceof HTMLTextAreaElement || element.editContext) || !isProxy(element)) return false;
+  return element.hasAttribute("data-osw-composer") || activeElement() === element;
+}
+
 function readText(element) {
-  if (isProxy(element)) return stageOf(element).innerText ?? "";
+  if (isProxy(element)) return paintedIn(element);
   return isField(element) ? element.value : element.innerText ?? "";
 }
 

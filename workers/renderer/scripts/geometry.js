@@ -54,13 +54,17 @@ function clearPointOf(element, box) {
 }
 
 function sight(element) {
+  if (element.isConnected && isUsedProxy(element) && stageOf(element) !== element) {
+    return { ...sight(stageOf(element)), is_protected: false, text: collapse(paintedIn(element)) };
+  }
   const box = element.isConnected ? boxOf(element) : null;
-  if (!box) return { seen: false, in_view: false, is_protected: false };
+  if (!box) return { seen: false, in_view: false, is_protected: false, text: null };
   const inView = isInView(box);
   return {
     seen: !inView || clearPointOf(element, box) !== null,
     in_view: inView,
     is_protected: element.type === "password",
+    text: null,
   };
 }
 
