@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, CDPSession, Error, Playwright, ViewportSize, async_playwright
 
-from workers.renderer.errors import RendererError, tell_in_a_line
+from workers.renderer.errors import RendererError, describe, tell_in_a_line
 from workers.renderer.recording import Record, Recorder
 from workers.renderer.rooms import Rooms
 
@@ -70,6 +70,8 @@ async def open_rooms(chromium: Chromium, recorder: Recorder, *, on_gone: Callabl
             folder = recorder.video_folder if is_filmed else None
             return profile or await browser.new_context(**_describe_context(chromium, folder))
 
+        if recorder.video_folder is not None:
+            await _try_filming(browser, _describe_context(chromium, recorder.video_folder))
         rooms = Rooms(open_context, recorder, is_shared=profile is not None)
         try:
             yield rooms
@@ -81,6 +83,25 @@ async def open_rooms(chromium: Chromium, recorder: Recorder, *, on_gone: Callabl
                     await (profile or browser).close()
             except (Error, TimeoutError):
                 _kill(group)
+
+
+async def _try_filming(browser: Browser, described: dict[str, Any]) -> None:
+    """Make sure that videos can be made, before a session counts on it.
+
+    Raises:
+        RendererError: they can't.
+    """
+    context = await browser.new_context(**described)
+    try:
+        page = await context.new_page()
+    except Error as error:
+        raise RendererError(
+            f"no video can be made: {describe(error)}", hint="run playwright install ffmpeg, or record a trace"
+        ) from error
+    finally:
+        await context.close()
+    if page.video is not None:
+        await page.video.delete()
 
 
 async def _finish(rooms: Rooms, recorder: Recorder) -> None:
