@@ -32,7 +32,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from broker.settings import load_settings, read_manifest
 from broker.types import Mode
-from workers.boxfile import load_box
+from workers.boxfile import BoxFile, load_box
 from workers.client.product import ProductAddress, ProductClient
 from workers.lock import bind_host_lock
 from workers.processes import ProcessBook, Recorded, kill_survivors
@@ -210,6 +210,7 @@ class Stack:
     """A booted reference stack."""
 
     folder: Path
+    box: BoxFile
     facts: StackFacts
     driver: StackDriver
 
@@ -248,7 +249,7 @@ def _boot(folder: Path, free_port: Callable[[], int], *, reference: str = "") ->
         ending.callback(kill_survivors, book)
         driver = make_driver(box, read_manifest(load_settings()), book, mode=Mode.DRY, lock_fd=lock.fd)
         ending.callback(driver.stop)
-        yield Stack(folder=folder, facts=driver.boot(give_up=lambda: False), driver=driver)
+        yield Stack(folder=folder, box=box, facts=driver.boot(give_up=lambda: False), driver=driver)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from infra.reference.backend.agent import scripts
 from infra.reference.backend.agent.composers import Choice, choose, lists_send
 from infra.reference.backend.agent.hands import Hands
 from infra.reference.backend.agent.listing import Element, View
-from infra.reference.backend.agent.walls import find_wall
+from infra.reference.backend.agent.walls import find_wall, offers_sign_in
 from infra.reference.backend.agent.wording import Task
 from infra.reference.backend.commands import TIMED_OUT
 
@@ -136,7 +136,10 @@ class Script:
         reply = await self.hands.find_composer(fill=None if hands_off else self.payload, reveal=not hands_off)
         if not reply.get("found"):
             lines.NOT_STRUCTURAL.log(reply=str(reply)[:REPLY_CHARS])
-            declined = self._decline("no composer, opener, or structural editable")
+            why = "no composer, opener, or structural editable"
+            if offers_sign_in(self.view):
+                why = "signed OUT (composer withheld, sign-in offered)"
+            declined = self._decline(why)
             return "timed_out" if reply.get("error") == TIMED_OUT else declined
         role = str(reply.get("role") or reply.get("tag"))
         if self.astray:

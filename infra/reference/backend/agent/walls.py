@@ -30,3 +30,10 @@ def find_wall(view: View) -> str | None:
     if copy and not view.textboxes:
         return f"copy: {copy.group()}"
     return None
+
+
+def offers_sign_in(view: View) -> bool:
+    """Whether the page has a control that leads to signing in, and nothing to write in."""
+    return not view.textboxes and any(
+        element.is_pressable and _SIGN_IN.fullmatch(element.name.strip()) for element in view.elements
+    )
