@@ -68,11 +68,16 @@ def test_editors_in_frames_of_any_origin_are_filled(
     backend: Any, open_card: Open, wait_until: Wait, origin: str, page: str
 ) -> None:
     card = open_card(f"framed.html?{quote(f'{origin}/framed.html?{origin}/{page}.html', safe='')}")
-    # Until TinyMCE is there, its page has a plain textarea instead.
-    wait_until(lambda: backend.do(card, "find_composer", fill=PROBE).get("filled"), "the editor in the frames", 30)
-    reply = backend.do(card, "find_composer", fill=PROBE)
-    assert reply["filled"] is True, reply
-    assert reply["frameSessionId"]
+    replies: list[dict[str, Any]] = []
+
+    def fill() -> bool:
+        replies.append(backend.do(card, "find_composer", fill=PROBE))
+        is_filled = replies[-1].get("filled") is True
+        # Until TinyMCE is there, its page has a plain textarea instead, and nothing for a moment between the two.
+        return is_filled and (page != "tinymce" or str(replies[-1]["tag"]).lower() != "textarea")
+
+    wait_until(fill, "the editor in the frames", 30)
+    assert replies[-1]["frameSessionId"]
     if page != "tinymce":
         assert f'value="{PROBE}"' in backend.do(card, "list_interactives")["text"]
 

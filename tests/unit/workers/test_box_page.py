@@ -26,6 +26,8 @@ was asked, 3 something that bv3 stands on is away, 130 interrupted. Data is on s
 def walk(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
     """Every command with its help, groups before what is in them."""
     settings = {} if parent else command.context_settings
+    # click keeps the help option of the first context that asked: another test may have had one without `-h`
+    command._help_option = None
     context = click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH, **settings)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
