@@ -62,16 +62,14 @@ def _look_at_folder(box: BoxFile) -> Iterator[Condition]:
 
 
 def _look_at_ports(box: BoxFile) -> Iterator[Condition]:
-    ports = box.ports.listened(electron=box.renderer == "electron")
+    ports = box.list_own_ports()
     listeners = machine.list_listeners({*ports.values(), *box.ports.foreign})
     recorded = ProcessBook(folder=box.folder).read() if box.folder.is_dir() else ()
     own = [item for item in recorded if item.is_alive()]
     for process in own:
         listeners = machine.choose_foreign(listeners, process.pid)
     held = {item.port: machine.describe_holders([item]) for item in listeners}
-    # the product adopts a healthy router, and bv3 takes none over
-    may_be_held = {ports["router"]} if box.stack == "openswarm" and box.lane != "stub" else set()
-    taken = [f"{port} ({name}) by {held[port]}" for name, port in ports.items() if port in held.keys() - may_be_held]
+    taken = [f"{port} ({name}) by {held[port]}" for name, port in ports.items() if port in held]
     if taken:
         yield conditions.refuse("ports", f"taken: {', '.join(taken)}")
     else:

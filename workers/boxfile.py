@@ -42,9 +42,14 @@ class Ports(BaseModel):
     # the product's usual ones.
     foreign: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = ()
 
-    def listened(self, *, electron: bool) -> dict[str, int]:
-        """Where the box's own parts listen, by name."""
-        names = ("backend", "router", *(("frontend",) if electron else ()), "https", "http")
+    def listened(self, *, electron: bool, router: bool = True, pages: bool = True) -> dict[str, int]:
+        """Where the box's own parts listen, by name: those that it has."""
+        names = [
+            "backend",
+            *(["router"] if router else []),
+            *(["frontend"] if electron else []),
+            *(["https", "http"] if pages else []),
+        ]
         return {name: getattr(self, name) for name in names}
 
 
@@ -224,6 +229,14 @@ class BoxFile(BaseModel):
         if self.product.python is None or self.checkout is None:
             return None
         return self.checkout / self.product.python
+
+    def list_own_ports(self) -> dict[str, int]:
+        """Where what this box starts will listen, by name; the lane's own router is none of it."""
+        return self.ports.listened(
+            electron=self.renderer == "electron",
+            router=self.stack == "reference" or self.lane == "stub",
+            pages=self.pages == "loopback",
+        )
 
     @property
     def has_farm(self) -> bool:

@@ -51,11 +51,8 @@ def end_by_book(box: BoxFile, *, say: Say) -> None:
     """As `bring_down`, of a box that no supervisor answers for. Raises BoxHeldError when one does."""
     with lock_folder(box.folder, box=box.name):
         book = ProcessBook(folder=box.folder)
-        try:
-            if killed := kill_survivors(book):
-                say(f"ended {killed} processes that were left")
-        except TimeoutError as error:
-            raise StackError(f"box {box.name}: {error}", hint="bv3-box down tries it again") from error
+        if killed := kill_survivors(book):
+            say(f"ended {killed} processes that were left")
         book.clear()
         facts_path(box).unlink(missing_ok=True)
         drop_sockets(box.folder, control.SOCKET)
@@ -80,7 +77,7 @@ def list_left(box: BoxFile, *, say: Say = lambda _line: None) -> list[str]:
 
 def _judge_ports(box: BoxFile, say: Say) -> Iterator[str]:
     """Ports of the stack that somebody holds whom we can't name: it may be what we should have ended."""
-    named = {port: name for name, port in box.ports.listened(electron=box.renderer == "electron").items()}
+    named = {port: name for name, port in box.list_own_ports().items()}
     for item in list_listeners(named):
         what = f"port {item.port} ({named[item.port]})"
         if holders := find_holders([item]):
@@ -133,10 +130,11 @@ def _ask_to_end(box: BoxFile, *, now: bool, say: Say) -> float | None:
     except ServiceError as error:
         say(f"{error.message}: it is killed")
         return None
-    if now or not seen["works"]:
-        return _END_NOW_TIMEOUT_S if now else _END_TIMEOUT_S
     run = seen["run"]
-    if seen["phase"] == "running":
+    # A box that was told to rest or to drain works no queue any more and may finish its last run all the same.
+    if now or not (seen["works"] or run or seen["phase"] == "draining"):
+        return _END_NOW_TIMEOUT_S if now else _END_TIMEOUT_S
+    if run or seen["phase"] == "running":
         say(f"finishing {run['name'] if run else 'the run that begins'} first; --now does not")
     # also without one: it may begin before the supervisor hears of the end
     return float(run["wall_limit_s"] if run else WALL_LIMIT_S) + _END_TIMEOUT_S

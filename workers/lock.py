@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import socket
 import struct
 import sys
@@ -17,11 +18,12 @@ from typing import IO
 
 import psutil
 
-from broker.errors import BoxHeldError
+from broker.errors import BoxHeldError, StackError
 from workers.processes import MARK
 
 # Above what supervisord closes in its children (its `minfds`).
 _HIGH_FD = 300
+_ENOUGH_FILES = 4096
 _FIRST_PORT = 20000
 _PORTS = 20000
 _FOLDER_LOCK = "supervisor.pid"
@@ -77,9 +79,20 @@ def bind_host_lock(name: str) -> HostLock:
             holder={"lock": name, **holder.describe()},
             hint="bv3-box down --box FILE ends that box; isolation netns or ports lets several live side by side",
         ) from error
+    _allow_high_descriptors()
     fd = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD, _HIGH_FD)
     sock.close()
     return HostLock(fd=fd)
+
+
+def _allow_high_descriptors() -> None:
+    """So many files may be open that `_HIGH_FD` is one of them: a terminal of macOS allows 256."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft <= _HIGH_FD:
+        enough = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
+        if enough <= _HIGH_FD:
+            raise StackError(f"no more than {hard} files may be open here", hint=f"ulimit -Hn {_ENOUGH_FILES}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def find_holder(name: str) -> Holder:

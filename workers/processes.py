@@ -23,6 +23,8 @@ from pathlib import Path
 
 import psutil
 
+from broker.errors import StackError
+
 # Set for every process that a box starts.
 MARK = "BV3_BOX_FOLDER"
 # The one whose group is not ours to end: whoever typed its command may have put it into a pipeline.
@@ -232,17 +234,18 @@ def _is_in_our_space(pid: int) -> bool:
 def kill_survivors(book: ProcessBook, *, spare: frozenset[int] = frozenset(), timeout_s: float = 5.0) -> int:
     """No process of the box is left, but those to spare; how many there were.
 
-    Raises TimeoutError when one outlives SIGKILL by that long (it hangs in the kernel).
+    Raises StackError when one outlives SIGKILL by that long: it hangs in the kernel, or is another user's.
     """
     deadline_s = time.monotonic() + timeout_s
     count = 0
     while survivors := find_survivors(book, spare=spare):
         count = max(count, len(survivors))
         for process in survivors:
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.Error):
                 process.kill()
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"still alive after SIGKILL: {', '.join(str(p.pid) for p in survivors)}")
+            left = ", ".join(str(process.pid) for process in survivors)
+            raise StackError(f"still alive after SIGKILL: pid {left}", hint="bv3-box down tries it again")
         time.sleep(_POLL_S)
     return count
 

@@ -214,11 +214,12 @@ class Supervisor:
                 self._farm.replace_worker()
             try:
                 self._boot(stack)
-            except StackError as error:
+            except (Bv3Error, OSError) as error:
+                # also what the product answers while its backend is started anew
                 if pause_s is None or self._is_over():
                     raise
-                log.warning("not up again", cause=error.message)
-                self._events.add("boot_failed", cause=error.message)
+                log.warning("not up again", cause=str(error))
+                self._events.add("boot_failed", cause=str(error))
                 select.select([self._woken.fileno()], [], [], pause_s)
             else:
                 return
@@ -268,13 +269,14 @@ class Supervisor:
             stack.stop()
         except StackError as error:
             log.error("stack", cause=error.message)  # noqa: TRY400  # what follows ends it
+        # before the last beat, which takes it to the farm
+        self._events.add("ended")
         if self._farm is not None:
             self._farm.save(at_once=self._told.stop_now)
             self._stage = "gone"
             self._farm.close()
         kill_survivors(self._book)
         self._book.clear()
-        self._events.add("ended")
 
     def _note_run(self, farm: FarmSide) -> None:
         entry = farm.read_running()

@@ -113,12 +113,13 @@ def _show(report: TrialReport, places: tuple[Place, ...], *, mode: str, as_json:
     show_default=True,
     help="seconds until the session is given up",
 )
-def health_check(*, box_file: Path, as_json: bool, budget_s: float) -> None:
+@click.option("--live", "may_post", is_flag=True, help="on a live stack, run the session too: it really writes")
+def health_check(*, box_file: Path, as_json: bool, budget_s: float, may_post: bool) -> None:
     r"""Check that the box can do a run: a preflight, then one session on a page that this command serves itself.
 
-    The page is on loopback, so that in a live stack, too, nothing is posted anywhere but to this command. Exit 0
-    when the text was read back exactly once and everything was removed, 1 with the reason when not, 3 when the
-    stack is not up or somebody works on the product.
+    The page is on loopback; a live stack is asked the preflight alone unless --live is said, since the product
+    chooses where it writes. Exit 0 when the text was read back exactly once and everything was removed, 1 with the
+    reason when not, 3 when the stack is not up or somebody works on the product.
 
     \b
     bv3-box health-check --box box.toml --json
@@ -126,7 +127,9 @@ def health_check(*, box_file: Path, as_json: bool, budget_s: float) -> None:
     from workers.health import check_health
 
     with _open(box_file) as (box, preflight):
-        report = check_health(box, preflight, nonce=secrets.token_hex(_NONCE_BYTES), budget_s=budget_s)
+        report = check_health(
+            box, preflight, nonce=secrets.token_hex(_NONCE_BYTES), budget_s=budget_s, may_post=may_post
+        )
     if as_json:
         click.echo(json.dumps(asdict(report)))
     else:

@@ -66,7 +66,7 @@ def make_preflight(box: BoxFile, facts: StackFacts) -> Preflight:
         url=facts.backend_url,
         token=facts.read_token(),
         dashboard_id=facts.dashboard_id,
-        model=box.product.model,
+        model=facts.model,
     )
     return Preflight(
         facts=facts,
@@ -159,12 +159,12 @@ def open_workplace(box_file: Path, *, token: str, tell_supervisor: Callable[[str
     farm = FarmDoor(client, UUID(token))
     box_facts = BoxFacts(
         box=box.name,
-        lane=box.lane,
+        lane=facts.lane,
         renderer=facts.renderer,
         product_revision=facts.revision,
         versions=read_versions(),
-        faults=box.reference.told,
-        leash_scale=box.reference.leash_scale,
+        faults=facts.faults,
+        leash_scale=facts.leash_scale,
     )
 
     def runner_for(announce: Callable[[str], None]) -> Runner:

@@ -47,6 +47,10 @@ class StackFacts:
     truth_file: str | None
     # each part that was started, in order of starting, with the port it serves on
     parts: Mapping[str, int | None]
+    # as the box file had them at the boot: the file may be another by now
+    model: str = ""
+    faults: str = ""
+    leash_scale: float = 1.0
 
     def read_token(self) -> str:
         """The backend's token. Raises StackError when the file can't be read."""

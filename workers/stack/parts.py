@@ -25,6 +25,14 @@ from workers.processes import MARK, ProcessBook, kill_group
 from workers.sockets import choose_socket, drop_sockets
 
 MINFDS = 256
+_KEPT = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LD_LIBRARY_PATH"}
+    | {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"OPENBLAS_CORETYPE"}
+)
+_KEPT_PREFIXES = ("LC_", "XDG_", "FONTCONFIG_", "PLAYWRIGHT_")
+# pages of the web may be reached by them alone
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _RPC_TIMEOUT_S = 10.0
 _COME_UP_TIMEOUT_S = 15.0
@@ -239,8 +247,15 @@ class PartsTable:
 
 
 def _clean_environment() -> dict[str, str]:
-    """The environment without bv3's own variables: the stack renders pages that nobody here has written."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("BV3_")}
+    """What a program needs of the environment, and nothing else.
+
+    The stack renders pages that nobody here has written: no key, account or login of the operator is among it.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or name.lower() in _PROXIES or name.startswith(_KEPT_PREFIXES)
+    }
 
 
 def _escape(value: object) -> str:

@@ -84,7 +84,8 @@ class ReferenceDriver(SupervisedDriver):
 
     def _describe_backend(self) -> Part:
         ports, reference = self.box.ports, self.box.reference
-        dry = {"OSW_SENDSCRIPT_DRYRUN": "1"} if self.mode is Mode.DRY else {}
+        # said for both: the shell that boots may still have the variable of an older harness
+        dry = {"OSW_SENDSCRIPT_DRYRUN": "1" if self.mode is Mode.DRY else "0"}
         environment = {
             **UNBUFFERED,
             **dry,

@@ -304,6 +304,9 @@ class SupervisedDriver(ABC):
         return StackFacts(
             mode=self.mode,
             lane=self.box.lane,
+            model=self.box.product.model,
+            faults=self.box.reference.told,
+            leash_scale=self.box.reference.leash_scale,
             renderer=self.box.renderer,
             revision=build.revision,
             tree_clean=build.tree_clean,
