@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import structlog
 
 from broker.errors import StackError
@@ -24,13 +25,16 @@ log = structlog.get_logger(__name__)
 VERIFICATION = "verification.json"
 _RETRY_S = (30.0, 60.0, 120.0, 300.0)
 _HEALTH_LIMIT_S = 300.0
+_VERIFY_LIMIT_S = 300.0
 
 
 class Verifier:
     """At most one check of the markers at a time; again, with back-off, when it could not be made."""
 
-    def __init__(self, folder: Path, book: ProcessBook) -> None:
+    def __init__(self, folder: Path, book: ProcessBook, report: Callable[..., None]) -> None:
         self._path = folder / VERIFICATION
+        self._report = report
+        self._began_s = 0.0
         self._book = book
         self._process: Verification | None = None
         self._due_s = 0.0
@@ -49,22 +53,38 @@ class Verifier:
         """The fact `verify` when a check has just ended well."""
         if self._process is None:
             if is_wanted and not self._is_done and time.monotonic() >= self._due_s:
-                self._process = start_verification(facts)
-                self._book.record("verification", self._process.pid)
+                self._start(facts)
             return None
         if self._process.poll() is None:
+            if time.monotonic() - self._began_s > _VERIFY_LIMIT_S:
+                self.close()
+                self._fail(f"no result within {_VERIFY_LIMIT_S:.0f} s")
             return None
         process, self._process = self._process, None
         try:
             found = read_verification(process)
-        except StackError as error:
-            log.warning("not verified", cause=error.message)
-            self._due_s = time.monotonic() + _RETRY_S[min(self._tries, len(_RETRY_S) - 1)]
-            self._tries += 1
+            self._path.write_text(json.dumps(found), encoding="utf-8")
+        except (StackError, OSError) as error:
+            self._fail(str(error))
             return None
         self._is_done = True
-        self._path.write_text(json.dumps(found), encoding="utf-8")
         return found
+
+    def _start(self, facts: StackFacts) -> None:
+        try:
+            self._process = start_verification(facts)
+            self._book.record("verification", self._process.pid)
+        except (psutil.Error, OSError) as error:
+            # a full disk, say: it ends neither the box nor the wish for a check
+            self.close()
+            self._fail(str(error))
+        self._began_s = time.monotonic()
+
+    def _fail(self, cause: str) -> None:
+        log.warning("not verified", cause=cause)
+        self._report("verify_failed", cause=cause[:500])
+        self._due_s = time.monotonic() + _RETRY_S[min(self._tries, len(_RETRY_S) - 1)]
+        self._tries += 1
 
     def close(self) -> None:
         """No check runs."""
@@ -96,7 +116,12 @@ class HealthCheck:
         """A check is started when one is wanted; one that has ended is noted."""
         if self._process is None:
             if wanted is not None and may_start:
-                self._start(wanted)
+                try:
+                    self._start(wanted)
+                except (psutil.Error, OSError) as error:
+                    # a full disk, say: a check that could not be made has failed, and ends no box
+                    self.close()
+                    self._note(wanted, False, f"no check could be started: {error}")  # noqa: FBT003  # a callback
             return
         is_late = time.monotonic() - self._began_s > _HEALTH_LIMIT_S
         if self._process.poll() is None and not is_late:

@@ -41,6 +41,7 @@ REASONS: Mapping[str, str] = {
     "clean_start": "a session, child or card of an earlier run is there and can't be removed",
     "busy": "the product works on a session that is no run's",
     "renderer": "bv3's own card does not answer",
+    "harness": "a check itself failed, by a bug of ours or a machine that can't be read: the log says more",
 }
 
 

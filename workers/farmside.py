@@ -258,8 +258,9 @@ class FarmSide:
         self._holding.take(answer)
         self.answered_s = time.monotonic()
         self.is_verified = answer.verified if self._said_revision else None
-        if self._said_verify is self._verify:
-            # said once: each time it is said, it is a row
+        said, self._said_verify = self._said_verify, None
+        if said is not None and said is self._verify:
+            # said once: each time it is said, it is a row. Another may have come since it was said.
             self._verify = None
         for attempt in self._beat_journal.list_untold():
             # finished, while the farm could not be told

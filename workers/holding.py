@@ -14,11 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from broker.codec import clean_text
 from broker.errors import UsageError
 from broker.holds import HoldKind, say_what_ends
 from broker.requester import name_requester
 from broker.store.box_client import BeatAnswer, Hold
+
+log = structlog.get_logger(__name__)
 
 LONGEST_REASON = 300
 # A check that failed is made again, later each time.
@@ -101,6 +105,7 @@ class Holding:
     _untold: list[_Check] = field(default_factory=list, init=False)
     _sent: _Check | None = field(default=None, init=False)
     _failures: int = field(default=0, init=False)
+    _is_unsaved: bool = field(default=False, init=False)
     # which hold was last checked for, and when it may be again
     _checked: int | None = field(default=None, init=False)
     _again_at_s: float = field(default=0.0, init=False)
@@ -128,11 +133,17 @@ class Holding:
             if self._sent is not None and self._untold and self._untold[0] is self._sent:
                 self._untold.pop(0)
             self._sent = None
-            is_news = self._holds != answer.holds or not _told_path(self.folder).exists()
+            is_news = self._holds != answer.holds or self._is_unsaved or not _told_path(self.folder).exists()
             self._holds = answer.holds
         if is_news:
             plain = [{"id": hold.id, "kind": hold.kind, "reason": hold.reason} for hold in answer.holds]
-            _write(_told_path(self.folder), plain)
+            try:
+                _write(_told_path(self.folder), plain)
+                self._is_unsaved = False
+            except OSError as error:
+                # A full disk: what else the answer says is what makes room on it again.
+                self._is_unsaved = True
+                log.warning("the farm's holds are not on disk", cause=str(error))
 
     @property
     def holds(self) -> tuple[Hold, ...]:

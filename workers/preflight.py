@@ -217,7 +217,9 @@ class Preflight:
                 yield conditions.refuse("router", f"port {port} is listened on by {who}, not by our router alone")
                 return
         try:
-            answer = self.router.get(f"{facts.router_url}/v1/models", timeout=ROUTER_TIMEOUT_S)
+            # its head alone: a body may drip for ever, and each drop is in time
+            with self.router.stream("GET", f"{facts.router_url}/v1/models", timeout=ROUTER_TIMEOUT_S) as answer:
+                pass
         except httpx.HTTPError as error:
             yield conditions.refuse("router", f"the router on port {port} does not answer: {type(error).__name__}")
             return

@@ -77,6 +77,10 @@ class Runner:
             raise
         except Bv3Error as error:
             raise Refusal("clean_start", error.message) from error
+        except Exception as error:
+            # Nobody would hand the order back, and the farm would wait for it for ever.
+            log.exception("bug in the preflight")
+            raise Refusal("harness", f"{type(error).__name__}: {error}") from error
 
     def _start(self, order: RunOrder, entry: Entry, clock: _Clock) -> StartAnswer | None:
         """The farm's yes, on disk; None when it said no, or could not be asked: then the order is left."""

@@ -69,7 +69,7 @@ class Supervisor:
         self._told = Told()
         self._holding = Holding(box.folder)
         self._holds = self._list_holds()
-        self._verifier = Verifier(box.folder, self._book)
+        self._verifier = Verifier(box.folder, self._book, self._events.add)
         self._stack: StackKeeper | None = None
         self._stage = "starting"
         self._began_s = time.time()

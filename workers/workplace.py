@@ -133,6 +133,9 @@ def _find_refusal(preflight: Preflight, before: Refusal) -> Refusal | None:
         return refusal
     except Bv3Error as error:
         return Refusal(before.reason, error.message)
+    except Exception as error:
+        log.exception("bug in the preflight")
+        return Refusal("harness", f"{type(error).__name__}: {error}")
     return None
 
 

@@ -183,22 +183,33 @@ BOXES_QUERY = """
 """
 
 # A sweep that waits for a check must not stand before one that needs none: it is left out while no box fits.
+# And so many of each kind, or a long sweep of one kind would hide the other from the boxes that fit it alone.
 _PLANNED = f"""
-    select r.id, s.mode, {NEEDS_VERIFIED} as needs_verified from site_runs r join sweeps s on s.id = r.sweep_id
-    where r.state = 'planned' and s.finished_at is null and not {_STOPPED}
-        and (:can_verified or not {NEEDS_VERIFIED})
-    order by s.priority desc, r.order_key, s.created_at, r.id limit :limit
+    select id, mode, needs_verified from (
+        select r.id, s.mode, {NEEDS_VERIFIED} as needs_verified, s.priority, r.order_key, s.created_at,
+            row_number() over (partition by s.mode, {NEEDS_VERIFIED}
+                order by s.priority desc, r.order_key, s.created_at, r.id) as place
+        from site_runs r join sweeps s on s.id = r.sweep_id
+        where r.state = 'planned' and s.finished_at is null and not {_STOPPED}
+            and (:can_verified or not {NEEDS_VERIFIED})
+    ) planned
+    where place <= :limit order by priority desc, order_key, created_at, id
 """
 
 
 def hand_out(connection: sa.Connection, *, run_id: int, box: str, slot: int) -> HandedOut | None:
-    """The run is dispatched to the box's slot, as rows; None when it is not planned any more."""
+    """The run is dispatched to the box's slot, as rows; None when it is not planned any more, or the box is lost.
+
+    A box may have been lost since the look that this was decided from, and nobody looks at the dispatches of one
+    without a lease.
+    """
     run = connection.execute(
         sa.text(
             "update site_runs set state = 'dispatched', dispatched_at = clock_timestamp()"
-            " where id = :id and state = 'planned' returning *"
+            " where id = :id and state = 'planned'"
+            " and exists (select from boxes where name = :box and token is not null) returning *"
         ),
-        {"id": run_id},
+        {"id": run_id, "box": box},
     ).one_or_none()
     if run is None:
         return None

@@ -154,9 +154,16 @@ class Deck:
         return card
 
     async def find_context(self, browser_id: str) -> BrowserContext | None:
-        """The session of a card; for a card that is not there, the one session there is, if it is one."""
-        card = self._cards.get(browser_id)
-        return await (card.room.context() if card is not None else self._rooms.find_only())
+        """The session of a card; where none is named, the one session there is, if it is one.
+
+        Raises:
+            CardMissing: the card that is named is not there; another session's would be somebody else's run.
+        """
+        if not browser_id:
+            return await self._rooms.find_only()
+        if (card := self._cards.get(browser_id)) is None:
+            raise CardMissing(browser_id)
+        return await card.room.context()
 
     @contextlib.asynccontextmanager
     async def borrow(self, context: BrowserContext) -> AsyncIterator[Tab]:
