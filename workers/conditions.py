@@ -45,6 +45,10 @@ REASONS: Mapping[str, str] = {
 }
 
 
+# What is looked at each time: all but the one that says that looking itself failed.
+LOOKED_AT = tuple(reason for reason in REASONS if reason != "harness")
+
+
 class Answer(StrEnum):
     """What was found of a condition."""
 

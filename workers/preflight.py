@@ -112,7 +112,7 @@ class Preflight:
         return tuple(item for look in looks for item in look(seen) if item.answer is Answer.REFUSED)
 
     def _looks(self) -> tuple[Callable[[_Seen], Iterator[Condition]], ...]:
-        """In the order of REASONS: what is cheap and local first, what asks the product last."""
+        """In the order of LOOKED_AT: what is cheap and local first, what asks the product last."""
         return (
             self._look_at_machine,
             self._look_at_clock,

@@ -43,7 +43,7 @@ def test_systemd_starts_and_ends_a_box_by_commands_that_there_are(service: RawCo
 def test_systemd_waits_for_the_running_run_and_starts_no_broken_file_again(service: RawConfigParser) -> None:
     told = service["Service"]
     assert int(told["TimeoutStopSec"]) > WALL_LIMIT_S + 60
-    assert (told["Restart"], told["RestartPreventExitStatus"]) == ("on-failure", "2")
+    assert (told["Restart"], told["RestartPreventExitStatus"]) == ("on-failure", "2 130")
     assert (told["KillSignal"], told["KillMode"]) == ("SIGTERM", "mixed")
     assert Path(told["WorkingDirectory"]) == Path(shlex.split(told["ExecStart"])[0]).parent
 

@@ -25,7 +25,7 @@ from broker.types import Bucket, Family, Mode
 from grader.storing import grade_pending
 from workers.boxfile import load_box
 from workers.clock import note_offset
-from workers.conditions import REASONS, Answer
+from workers.conditions import LOOKED_AT, Answer
 from workers.machine import list_listeners
 from workers.preflight import Preflight, Refusal
 from workers.processes import MARK, ProcessBook
@@ -237,7 +237,7 @@ def test_every_limit_that_is_passed_is_named_at_once_and_nothing_is_changed(
     assert looked.returncode == 1
     assert not told["fit"]
     assert told["refused"] == ["space", "inodes", "shm", "memory", "zombies", "load"]
-    assert [item["reason"] for item in told["conditions"]] == list(REASONS)
+    assert [item["reason"] for item in told["conditions"]] == list(LOOKED_AT)
     said = {item["reason"]: item["said"] for item in told["conditions"]}
     assert "1000000000 are needed" in said["space"]
     assert "0 at most" in said["zombies"]
@@ -248,7 +248,7 @@ def test_fit_box_is_told_with_its_numbers(box: Any) -> None:
     assert looked.returncode == 0
     assert "box-a: fit (looked for " in looked.stdout
     assert f"pid {box.find_part('backend').pid} listens on port {box.read_port('backend')}" in looked.stdout
-    assert len(looked.stdout.splitlines()) == len(REASONS) + 1
+    assert len(looked.stdout.splitlines()) == len(LOOKED_AT) + 1
 
 
 def test_log_that_is_moved_away_keeps_runs_off_until_it_is_back(farm: Any, box: Any) -> None:
