@@ -6,6 +6,7 @@ Bv3Error                    a cause and, where there is one, a next step
 ├── ServiceError            a service bv3 stands on is away (exit 3)
 │   ├── DatabaseError
 │   ├── BrokerError
+│   ├── RevisionError       git does not tell what a checkout is
 │   └── StackError          the product's stack on a box does not come up
 ├── BoxHeldError            another process works this box; carries the holder
 └── CodecError              bytes that are no message of ours
@@ -61,6 +62,10 @@ class DatabaseError(ServiceError):
 
 class BrokerError(ServiceError):
     """Redis or Valkey is away or refuses us."""
+
+
+class RevisionError(ServiceError):
+    """Git does not tell what a checkout is: it is not there, does not answer, or refuses."""
 
 
 class StackError(ServiceError):

@@ -8,10 +8,11 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from broker.errors import ServiceError, UsageError
+from broker.errors import RevisionError, ServiceError, UsageError
+from broker.revision import has_git, is_clean, name_revision, read_head
 from grader.markers import Catalogue
 from grader.printed import SourceText, SourceUnreadableError
 from grader.python_source import read_python
@@ -31,8 +32,6 @@ _MAX_FILES = 50_000
 _MAX_FILE_BYTES = 8 * 2**20
 _CHUNK_BYTES = 4 * 2**20
 _MAX_LINE_BYTES = 64 * 2**20
-_GIT_TIMEOUT_S = 60.0
-_REVISION_DIGITS = 8
 _SILENT_S = 1.0
 
 Tell = Callable[[str], None]
@@ -162,51 +161,18 @@ def _add(counts: dict[str, int], more: dict[str, int]) -> None:
 def read_revision(root: Path) -> str | None:
     """The checkout's commit in the product's short form, `+changes` behind it when files differ; None without git.
 
-    Nothing that the checkout's own settings name is run.
+    Raises UsageError when git tells the commit and not whether the tree is clean.
     """
-    if not (root / ".git").exists():
+    if not has_git(root):
         return None
-    head = _git(root, "rev-parse", f"--short={_REVISION_DIGITS}", "HEAD")
-    if head is None:
-        return None
-    filters = (_git(root, "config", "--name-only", "-z", "--get-regexp", r"^filter\.") or "").split("\0")
-    # by environment: a name with "=" in it would be another one on the command line
-    quiet = {"GIT_CONFIG_COUNT": str(len(filters) - 1)}
-    for number, name in enumerate(filters[:-1]):
-        quiet |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
-    changed = _git(root, "status", "--porcelain", "--ignore-submodules=all", settings=quiet)
-    if changed is None:
-        raise UsageError(f"git can't tell whether {root} is clean", hint="name its revision with --revision")
-    return f"{head}+changes" if changed else head
-
-
-def _git(root: Path, *arguments: str, settings: Mapping[str, str] | None = None) -> str | None:
-    """What git says, or None when it refuses or is not there."""
-    safe = ["safe.directory=*", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null"]
-    command = ["git", "--no-pager", "--no-optional-locks", *(part for one in safe for part in ("-c", one))]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {
-        "GIT_CEILING_DIRECTORIES": str(root.resolve().parent),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        # an object that is missing is fetched from nowhere
-        "GIT_ALLOW_PROTOCOL": "none",
-        **(settings or {}),
-    }
     try:
-        done = subprocess.run(
-            [*command, *arguments],
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_GIT_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        head = read_head(root)
+    except RevisionError:
         return None
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+    try:
+        return name_revision(head, clean=is_clean(root))
+    except RevisionError as error:
+        raise UsageError(f"git can't tell whether {root} is clean", hint="name its revision with --revision") from error
 
 
 def read_reference_revision() -> str:

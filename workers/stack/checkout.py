@@ -10,19 +10,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from broker.errors import StackError
+from broker.errors import RevisionError, StackError
+from broker.revision import has_git, is_clean, name_revision, read_head
 from workers.boxfile import BoxFile
 
 # Where the environment of a backend usually is, in the order of looking.
 ENVIRONMENTS = ("backend/.venv", ".venv", "backend/venv", "venv")
 _PYTHON_TIMEOUT_S = 30.0
-_GIT_TIMEOUT_S = 60.0
-_REVISION_DIGITS = 8
 # What an installation, a run or a build puts beside the source.
 _LEFT_OUT = frozenset({"__pycache__", ".venv", "venv", "node_modules", "data", "dist", "build"})
 
@@ -73,16 +72,13 @@ def read_revision(checkout: Path) -> tuple[str, bool | None]:
     The commit's short form, `+changes` behind it when files differ; without git a hash over backend/, and whether
     it is clean can't be told. Raises StackError when git is not there or does not answer.
     """
-    if not (checkout / ".git").exists():
+    if not has_git(checkout):
         return _hash_backend(checkout), None
-    head = _git(checkout, "rev-parse", f"--short={_REVISION_DIGITS}", "HEAD").strip()
-    filters = _git(checkout, "config", "--name-only", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
-    # nothing that the checkout's own settings name is run; by environment, since a name may have "=" in it
-    quiet = {"GIT_CONFIG_COUNT": str(len(filters) - 1)}
-    for number, name in enumerate(filters[:-1]):
-        quiet |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
-    changed = _git(checkout, "status", "--porcelain", "--ignore-submodules=all", settings=quiet).strip()
-    return (f"{head}+changes", False) if changed else (head, True)
+    try:
+        head, clean = read_head(checkout), is_clean(checkout)
+    except RevisionError as error:
+        raise StackError(error.message, hint=error.hint) from error
+    return name_revision(head, clean=clean), clean
 
 
 def read_package(folder: Path) -> dict[str, object]:
@@ -141,11 +137,11 @@ def _try_python(python: Path) -> str:
 
 
 def _inspect_git(checkout: Path) -> Iterator[Problem]:
-    if not (checkout / ".git").exists():
+    if not has_git(checkout):
         return
     try:
-        _git(checkout, "rev-parse", "HEAD")
-    except StackError as error:
+        read_head(checkout)
+    except RevisionError as error:
         yield Problem(what=error.message, command=error.hint or "git status")
 
 
@@ -197,37 +193,3 @@ def _list_source(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in _LEFT_OUT]
         yield from (path for name in names if (path := Path(folder, name)).is_file() and not path.is_symlink())
-
-
-def _git(root: Path, *arguments: str, settings: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
-    """What git prints; it changes nothing, not even its index. Raises StackError, unless it may fail."""
-    safe = ("safe.directory=*", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null")
-    command = ["git", "--no-pager", "--no-optional-locks", *(part for one in safe for part in ("-c", one))]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {
-        "GIT_CEILING_DIRECTORIES": str(root.resolve().parent),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        # an object that is missing is fetched from nowhere
-        "GIT_ALLOW_PROTOCOL": "none",
-        **(settings or {}),
-    }
-    try:
-        done = subprocess.run(
-            [*command, *arguments],
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise StackError(f"git is not on PATH, so the revision of {root} can't be told", hint="install git") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StackError(f"git does not answer in {root}: {error}", hint=f"git -C {root} status") from error
-    if done.returncode and not may_fail:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
-        raise StackError(f"git refuses {root}: {said[-1]}", hint=f"git -C {root} status")
-    return done.stdout.decode("utf-8", "replace")

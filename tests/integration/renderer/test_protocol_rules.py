@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,22 @@ ACTING: list[tuple[str, dict[str, Any]]] = [
     ("detect_webmcp", {}),
     ("batch", {"actions": [{"type": "get_text"}]}),
 ]
+
+
+def hang(backend: Any, card: str) -> None:
+    """The card's page is in a loop that never ends."""
+    backend.do(card, "evaluate", expression=LOOP)
+    await_silence(backend, card)
+
+
+def await_silence(backend: Any, card: str) -> None:
+    """The card's page answers nothing any more."""
+    for _ in range(200):
+        try:
+            backend.answer(backend.ask(card, "evaluate", expression="1"), 0.5)
+        except queue.Empty:
+            return
+    raise AssertionError(f"the page of {card} still answers")
 
 
 def not_found(card: str, tab: str = "") -> str:
@@ -143,8 +160,7 @@ def test_a_hanging_page_costs_each_action_its_own_deadline_and_another_card_noth
     well = backend.add_card(page, spawned_by="two")
     for card in (hung, well):
         assert "error" not in backend.do(card, "list_interactives")
-    backend.do(hung, "evaluate", expression=LOOP)
-    time.sleep(0.3)
+    hang(backend, hung)
     requests = {action: backend.ask(hung, action, **params) for action, params in ACTING}
     for action, params in ACTING:
         reply = backend.do(well, action, **params)
@@ -160,15 +176,17 @@ def test_a_hanging_page_costs_each_action_its_own_deadline_and_another_card_noth
 
 @pytest.mark.parametrize("action", ["get_text", "find_composer", "wait", "navigate", "batch"])
 def test_a_card_closed_in_mid_command_is_answered_as_not_found(backend: Any, open_card: Open, action: str) -> None:
-    card = open_card("rich.html")
+    card, bystander = open_card("rich.html"), open_card("nothing.html")
     backend.do(card, "get_text")
     if action != "navigate":
-        backend.do(card, "evaluate", expression=LOOP)
-        time.sleep(0.3)
+        hang(backend, card)
     params: dict[str, Any] = {"url": "http://pages.test/slow", "until": "never", "milliseconds": 9000}
     params |= {"actions": [{"type": "get_text"}]}
     request = backend.ask(card, action, **params)
-    time.sleep(0.3)
+    # commands are taken in their order: one that came later is answered, so this one is under way
+    assert "error" not in backend.do(bystander, "evaluate", expression="1")
+    if action == "navigate":
+        await_silence(backend, card)
     began = time.monotonic()
     backend.drop_card(card)
     reply = backend.answer(request, 30)

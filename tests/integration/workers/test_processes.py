@@ -199,8 +199,15 @@ def test_host_lock_is_held_by_whoever_inherited_it(start: Callable[..., subproce
 
 
 def test_locks_of_two_blocks_do_not_meet() -> None:
-    first, second = bind_host_lock(f"bv3-test-{os.getpid()}-1"), bind_host_lock(f"bv3-test-{os.getpid()}-2")
+    names = [f"bv3-test-{os.getpid()}-{number}" for number in (1, 2)]
+    first, second = [bind_host_lock(name) for name in names]
+    for name in names:
+        with pytest.raises(BoxHeldError):
+            bind_host_lock(name)
     first.release()
+    bind_host_lock(names[0]).release()
+    with pytest.raises(BoxHeldError):
+        bind_host_lock(names[1])
     second.release()
 
 

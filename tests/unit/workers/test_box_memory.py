@@ -44,9 +44,15 @@ def test_events_take_two_files_of_a_bounded_size_at_most(tmp_path: Path, monkeyp
 
 
 def test_a_folder_that_can_t_be_written_ends_nothing(tmp_path: Path) -> None:
-    EventLog(tmp_path / "is not there").add("booted")
-    with note_outcome(tmp_path / "is not there"):
-        pass
+    missing = tmp_path / "is not there"
+    EventLog(missing).add("booted")
+    has_run = False
+    with note_outcome(missing):
+        has_run = True
+    assert has_run
+    assert not missing.exists()
+    assert read_outcome(missing) is None
+    assert list(read_events(missing)) == []
 
 
 def test_an_end_is_kept_with_its_cause(tmp_path: Path) -> None:
