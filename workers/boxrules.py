@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from workers.boxfile import BoxFile
 
-# The stacks that can be told to go wrong: stand-ins. The product itself never is.
-INJECTABLE = frozenset({"reference"})
+# They can be told to go wrong, and only run dry; neither is so of the product itself.
+STAND_INS = frozenset({"reference"})
 
 # Where a stack that is not ours is known to listen: the product's usual ports. Seed: a second one evicts the router.
 USUAL_FOREIGN_PORTS = (8324, 3000)
@@ -39,7 +39,7 @@ def _judge_isolation(box: BoxFile) -> Iterator[MisfitError]:
 
 
 def _judge_stack(box: BoxFile) -> Iterator[MisfitError]:
-    if "reference" in box.model_fields_set and box.stack not in INJECTABLE:
+    if "reference" in box.model_fields_set and box.stack not in STAND_INS:
         yield MisfitError(f"faults and scaled leashes are for the stack reference, not for {box.stack}", ("reference",))
     if box.stack == "openswarm" and box.checkout is None:
         yield MisfitError("the stack openswarm needs checkout, the folder that it is started from", ("stack",))

@@ -16,6 +16,7 @@ from typing import Any
 from broker.errors import EXIT_INTERRUPTED, EXIT_OK, BoxHeldError, ServiceError, StackError, UsageError
 from broker.types import Mode
 from workers.boxfile import BoxFile
+from workers.boxrules import STAND_INS
 from workers.control import NO_FARM_HINT, ask
 from workers.ending import end_by_book
 from workers.lock import LOCK_VARIABLE, Holder, is_locked, lock_folder, name_holder
@@ -55,6 +56,8 @@ def bring_up(box: BoxFile, box_file: Path, *, mode: Mode, works: bool, say: Say)
     began_s = time.monotonic()
     seen = _await_answer(box)
     if seen is None:
+        if mode is Mode.LIVE and box.stack in STAND_INS:
+            raise UsageError(f"the stack {box.stack} is a stand-in and only runs dry", hint="bv3-box up dry")
         with _started(box, box_file, mode=mode, works=works) as process:
             seen = _follow_boot(box, say, process)
         return Arrival(was_up=False, parts=tuple(seen["parts_up"]), seconds=_since(began_s), works=seen["works"])

@@ -151,9 +151,12 @@ class PartsTable:
     def read_tail(self, name: str, chars: int = 300) -> str:
         """The last words of a part's log."""
         try:
-            return self.log_of(name).read_text("utf-8", errors="replace")[-chars:].strip()
+            text = self.log_of(name).read_text("utf-8", errors="replace").strip()
         except FileNotFoundError:
             return ""
+        last = text[-chars:]
+        # a line that is cut in two reads as another word; one that is longer than all of it is shown all the same
+        return last if last == text else last.partition("\n")[2] or last
 
     def close(self) -> None:
         """Every part and supervisord itself have ended."""

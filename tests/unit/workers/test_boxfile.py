@@ -136,7 +136,7 @@ def test_faults_that_can_not_be_judged_in_time_are_an_error_with_a_next_step(
 def test_a_stack_that_is_no_stand_in_refuses_faults_and_scaled_leashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.boxrules.INJECTABLE", frozenset())
+    monkeypatch.setattr("workers.boxrules.STAND_INS", frozenset())
     load(tmp_path, TEXT)
     with pytest.raises(UsageError, match="faults and scaled leashes are for the stack reference"):
         load(tmp_path, TEXT + REFERENCE)

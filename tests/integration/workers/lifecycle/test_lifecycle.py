@@ -56,6 +56,14 @@ def test_up_status_and_down_leave_nothing_behind(box: Any) -> None:
     assert box.list_remains() == []
 
 
+def test_a_stand_in_that_shall_run_live_is_refused_before_anything_starts(box: Any) -> None:
+    done = box.run("up", "live")
+    assert done.returncode == 2
+    assert "only runs dry" in done.stderr
+    assert box.list_remains() == []
+    assert ProcessBook(folder=box.folder).read() == ()
+
+
 def test_the_status_says_what_is_and_the_commands_refuse_what_can_t_be(box: Any) -> None:
     bring_up(box)
     told = box.status()
