@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -207,10 +208,11 @@ class Renderer:
         command += ["--token-file", str(token_file), "--dashboard-id", DASHBOARD, "--chromium", str(chromium.path)]
         command += [f"--chromium-arg={argument}" for argument in chromium.args]
         command += ["--ready-file", str(self.ready_file), *more]
+        # Playwright leaves things there when it is killed. Not below `folder`: Chromium's sockets have short paths.
+        self._scratch = tempfile.mkdtemp(prefix="bv3-rt-")
+        environment = {**os.environ, **chromium.env, "PYTHONPATH": str(ROOT), "TMPDIR": self._scratch}
         with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, stderr=log, env={**os.environ, **chromium.env, "PYTHONPATH": str(ROOT)}
-            )
+            self.process = subprocess.Popen(command, cwd=ROOT, stderr=log, env=environment)
 
     @property
     def log(self) -> str:
@@ -231,6 +233,7 @@ class Renderer:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(10)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

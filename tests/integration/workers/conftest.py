@@ -31,6 +31,7 @@ from broker.store.sweeps import NewRun, NewSweep, create_sweep, order
 from broker.suites import load_suite
 from broker.types import RunRecord
 from workers.processes import MARK, ProcessBook, Recorded
+from workers.scratch import drop_scratch
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -249,6 +250,8 @@ class Farm:
                 box.process.wait()
             for process in box.list_processes():
                 process.kill()
+            # a supervisor that was killed has left it
+            drop_scratch(box.folder)
 
 
 @pytest.fixture(scope="module")
