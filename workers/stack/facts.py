@@ -74,6 +74,6 @@ def read_facts(path: Path) -> StackFacts:
         lists = {name: tuple(plain[name]) for name in ("backend_words", "foreign_ports")}
         return StackFacts(**{**plain, **lists, "mode": Mode(plain["mode"])})
     except FileNotFoundError as error:
-        raise StackError(f"no stack is booted here: {path} is not there", hint="bv3-box up dry boots it") from error
+        raise StackError(f"no booted stack: {path} is not there", hint="bv3-box up dry boots it") from error
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise StackError(f"no booted stack: {path} can't be read: {error}", hint="bv3-box up dry boots it") from error
