@@ -123,7 +123,16 @@ class SiteTask:
     # public, private or chat
     visibility: str
     kind: str
+    # a word of `broker.suites.vocabulary`; in rows of before it, a description
     editor_shape: str
+    # how one comes to the editor: a word of the same
+    flow: str = ""
+    # the editor in words
+    editor: str = ""
+    # who found the site
+    origin: str = ""
+    # of a frozen suite: what it was frozen with
+    group: str = ""
     retired: Retirement | None = None
 
 

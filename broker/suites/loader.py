@@ -15,6 +15,7 @@ import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from broker.errors import SuiteError, UsageError
+from broker.suites.vocabulary import EditorShape, Flow
 from broker.types import Retirement, SiteTask
 
 _DISTINCT_PREFIX = 24
@@ -29,6 +30,8 @@ class Suite:
     version: int
     sha256: str
     tasks: tuple[SiteTask, ...]
+    # planned only as it was frozen, and never live
+    is_frozen: bool = False
 
     def task(self, site: str) -> SiteTask | None:
         """The task of that site, or None."""
@@ -53,7 +56,11 @@ class _Task(BaseModel):
     path_rule: str
     visibility: Literal["public", "private", "chat"]
     kind: str
-    editor_shape: str
+    editor_shape: EditorShape
+    flow: Flow
+    editor: str = Field(min_length=1)
+    origin: str = Field(min_length=1)
+    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     retired: _Retired | None = None
 
     @field_validator("prompt")
@@ -97,6 +104,7 @@ class _File(BaseModel):
 
     name: str
     version: int = Field(ge=1)
+    frozen: bool = False
     task: list[_Task] = Field(min_length=1)
 
 
@@ -136,16 +144,18 @@ def load_suite_file(path: Path) -> Suite:
         message = f"{field}: {first['msg'].removeprefix('Value error, ')}"
         raise SuiteError(message, file=str(path), line=_line_of_field(text, first["loc"])) from error
     _refuse_twins(parsed, text, path)
+    _refuse_groupless(parsed, text, path)
     return Suite(
         name=parsed.name,
         version=parsed.version,
         sha256=hashlib.sha256(data).hexdigest(),
         tasks=tuple(_to_task(task) for task in parsed.task),
+        is_frozen=parsed.frozen,
     )
 
 
 def _to_task(task: _Task) -> SiteTask:
-    plain: dict[str, Any] = task.model_dump(exclude={"retired"})
+    plain: dict[str, Any] = task.model_dump(mode="json", exclude={"retired"})
     retired = Retirement(date=task.retired.date, evidence=task.retired.evidence) if task.retired else None
     return SiteTask(**plain, retired=retired)
 
@@ -160,6 +170,15 @@ def _refuse_twins(parsed: _File, text: str, path: Path) -> None:
                 line=_line_of_field(text, ("task", index, "site")),
             )
         seen[task.site] = index
+
+
+def _refuse_groupless(parsed: _File, text: str, path: Path) -> None:
+    """A frozen suite freezes group by group; elsewhere a group would promise what nothing holds."""
+    for index, task in enumerate(parsed.task):
+        if bool(task.group) is not parsed.frozen:
+            wrong = "has a group, and the suite is not frozen" if task.group else "of a frozen suite has no group"
+            line = _line_of_field(text, ("task", index, "group" if task.group else "site"))
+            raise SuiteError(f"site {task.site!r} {wrong}", file=str(path), line=line)
 
 
 def _line_of_toml_error(message: str, text: str) -> int:

@@ -1,35 +1,75 @@
-((payload, path) => {
-  const squeeze = (text) => (text || "").replace(/\s+/g, " ").trim();
-  const wanted = squeeze(payload);
-  const count = (text) => wanted ? squeeze(text).split(wanted).length - 1 : 0;
-  const all = [];
-  (function walk(root) {
-    for (const element of root.querySelectorAll("*")) {
-      all.push(element);
-      if (element.shadowRoot) walk(element.shadowRoot);
-    }
-  })(document);
-  const content = (element) => {
-    if (element.matches("textarea, input")) return element.value;
-    const top = element.isContentEditable && !(element.parentElement && element.parentElement.isContentEditable);
-    return top ? element.innerText : "";
-  };
-  let intended = document;
-  for (const part of path ? path.split(" >>> ") : []) {
-    intended = intended && (intended.shadowRoot || intended).querySelector(part);
-    if (!intended) break;
-  }
-  if (intended === document) intended = null;
-  // A text that stands beside more text is not the text that was asked for.
-  const whole = (element) => squeeze(content(element)) === wanted ? count(content(element)) : 0;
-  const holders = all.filter((element) => count(content(element)));
-  const others = holders.filter((element) => element !== intended);
+// What really stands on this page and in its frames, by the editors' own accounts: {url, intended, elsewhere, element}.
+// `intended`: how often the payload is the whole text of the one intended editor. `elsewhere`: how often it stands in
+// any other field that can be seen. A page names its intended editor by `reference.intend`, a site without an editor
+// library by `path`, a CSS path in which ` >>> ` enters an open shadow root. A frame of another origin is asked for
+// its own account, and what does not answer within FRAME_MS (a banner, say) holds nothing of ours.
+(async (payload, path) => {
+  const FRAME_MS = 250;
+  const plain = (text) => (text || "").replace(/[\u200b\u200c\u200d\ufeff]/g, "").replace(/[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d]/g, '"').replace(/\s+/g, " ").trim();
+  const wanted = plain(payload);
+  const count = (text) => wanted ? plain(text).split(wanted).length - 1 : 0;
+  const isSeen = (element) => element.getClientRects().length > 0;
   const name = (element) => element.tagName.toLowerCase() + (element.id ? "#" + element.id : "")
     + (element.getAttribute("aria-label") ? `[aria-label=${JSON.stringify(element.getAttribute("aria-label"))}]` : "");
-  return JSON.stringify({
-    url: location.href,
-    intended: intended ? whole(intended) : 0,
-    elsewhere: others.reduce((sum, element) => sum + count(content(element)), 0),
-    element: holders.length ? name(intended && whole(intended) ? intended : holders[0]) : null,
+  const content = (element) => {
+    if (element.matches("textarea, input")) return element.value;
+    if (element.editContext) return element.editContext.text;
+    const top = element.isContentEditable && !element.parentElement?.isContentEditable;
+    return top ? element.innerText : "";
+  };
+  const ask = (frame) => new Promise((resolve) => {
+    const id = Math.random();
+    const hear = (event) => {
+      if (event.data?.answer !== id) return;
+      removeEventListener("message", hear);
+      resolve(event.data.survey);
+    };
+    addEventListener("message", hear);
+    setTimeout(() => resolve(null), FRAME_MS);
+    frame.contentWindow.postMessage({ survey: id, payload }, "*");
   });
+
+  const find = (root) => {
+    let node = root;
+    for (const part of path ? path.split(" >>> ") : []) {
+      node = (node.shadowRoot ?? node).querySelector(part);
+      if (!node) return null;
+    }
+    return node === root ? null : node;
+  };
+  const handle = globalThis.reference?.handle ?? null;
+  const bare = handle ? null : find(document);
+  const own = handle ? handle.element : bare;
+  // A text that stands beside more text is not the text that was asked for.
+  const text = handle ? handle.read() : bare ? content(bare) : "";
+  const sum = { url: location.href, intended: plain(text) === wanted ? count(text) : 0, elsewhere: 0, element: null };
+  const holders = [];
+  const asked = [];
+  const isOwn = (node) => {
+    for (let up = node; up; up = up.parentNode ?? up.host ?? up.defaultView?.frameElement) if (up === own) return true;
+    return false;
+  };
+  const walk = (root) => {
+    for (const element of root.querySelectorAll("*")) {
+      if (element.shadowRoot) walk(element.shadowRoot);
+      if (element.localName === "iframe") {
+        // The frame of an editor is the editor's own; one of this origin is looked through as the page is.
+        if (element.contentDocument) walk(element.contentDocument);
+        else asked.push(ask(element));
+      } else if (!isOwn(element) && isSeen(element) && count(content(element))) {
+        sum.elsewhere += count(content(element));
+        holders.push(element);
+      }
+    }
+  };
+  walk(document);
+  sum.element = own && sum.intended ? name(own) : holders.length ? name(holders[0]) : null;
+  for (const inner of await Promise.all(asked)) {
+    if (!inner) continue;
+    sum.intended += inner.intended;
+    sum.elsewhere += inner.elsewhere;
+    sum.element ??= inner.element;
+  }
+  return JSON.stringify(sum);
 })

@@ -15,7 +15,8 @@ from infra.reference.sites.catalogue import Site, find_site
 from infra.reference.sites.natures import NATURES
 
 Evaluate = Callable[[str, str, dict[str, Any]], Awaitable[Mapping[str, Any]]]
-_READ_PAGE = (Path(__file__).parent / "truth.js").read_text()
+#: An expression: a function of payload and path, whose value is a promise of what stands on the page, as JSON.
+SURVEY = (Path(__file__).parent / "truth.js").read_text()
 _BUCKETS = {
     "declined": "product_no_composer",
     "fill_died": "product_fill_died",
@@ -172,7 +173,7 @@ class TruthBook:
         if run.card is None or run.lost:
             return None
         editor = site.truth.editor if site else None
-        call = f"{_READ_PAGE}({json.dumps(run.payload or '')}, {json.dumps(editor)})"
+        call = f"{SURVEY.rstrip()}({json.dumps(run.payload or '')}, {json.dumps(editor)})"
         for _ in range(_TRIES):
             reply = await self._evaluate("evaluate", run.card, {"expression": call})
             try:

@@ -23,7 +23,10 @@ host = "x.com"
 path_rule = "^/home"
 visibility = "public"
 kind = "post"
-editor_shape = "plain"
+editor_shape = "textarea"
+flow = "form"
+editor = "a plain textarea"
+origin = "bv3"
 """
 
 
@@ -82,7 +85,7 @@ def test_a_site_may_stand_once(tmp_path: Path) -> None:
     twice = GOOD + GOOD[GOOD.index("[[task]]") :]
     with pytest.raises(SuiteError, match="'x' stands twice") as caught:
         load_suite_file(write(tmp_path, twice))
-    assert caught.value.line == 15
+    assert caught.value.line == 18
 
 
 def test_a_changed_task_is_another_suite(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ class Page:
     """What a path (with its query, if any) answers: a template or a redirect."""
 
     pattern: re.Pattern[str]
+    # On this host alone; None: on each of the site's.
+    host: str | None
     template: str | None
     redirect: str | None
     # Name of the list in the site's data that the pattern's ``id`` group picks from; an unknown id is a 404.
@@ -35,7 +37,8 @@ class Truth:
     not_measurable: str | None
     # The path of the surface a payload belongs on.
     surface: re.Pattern[str]
-    # CSS path of the one intended editor; `` >>> `` enters an open shadow root. None where there is none.
+    # CSS path of the one intended editor; `` >>> `` enters an open shadow root. None where there is none, and where
+    # the page itself names it by ``reference.intend``.
     editor: str | None
 
 
@@ -49,6 +52,8 @@ class Site:
     # The host of the suite's task; further hosts are those it redirects to.
     host: str
     hosts: frozenset[str]
+    # Whether its pages may show frames of its other hosts.
+    has_frames: bool
     pages: tuple[Page, ...]
     data: Mapping[str, Any]
     truth: Truth
@@ -77,8 +82,9 @@ def _load(folder: Path) -> Site:
         brand=facts.get("brand", folder.name),
         host=facts["host"],
         hosts=frozenset([facts["host"], *facts.get("other_hosts", [])]),
+        has_frames=bool(facts.get("frames", False)),
         pages=tuple(_page(folder, row) for row in facts["page"]),
-        data=json.loads((folder / "data.json").read_text()),
+        data=_read_data(folder),
         truth=Truth(
             shape=truth["shape"],
             bucket=truth["bucket"],
@@ -89,10 +95,17 @@ def _load(folder: Path) -> Site:
     )
 
 
+def _read_data(folder: Path) -> Mapping[str, Any]:
+    """What the templates show; a page without any needs no file."""
+    path = folder / "data.json"
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
 def _page(folder: Path, row: Mapping[str, str]) -> Page:
     template = row.get("template")
     return Page(
         pattern=re.compile(row["path"]),
+        host=row.get("host"),
         template=f"{folder.name}/{template}" if template else None,
         redirect=row.get("redirect"),
         items=row.get("items"),

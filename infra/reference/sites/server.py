@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -21,6 +22,7 @@ from infra.reference.serving import Listener, serve
 from infra.reference.sites.catalogue import ROOT, Page, Site, find_site, load_sites
 from infra.reference.sites.certificate import make_certificate
 from infra.reference.sites.natures import NATURES, WIDGET, Nature, embellish, find_open_sites, read_script
+from infra.reference.truth import SURVEY
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: What a page may ask for: its own host, nothing else. A second lock behind the browser's host rules.
@@ -29,7 +31,9 @@ POLICY = (
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'"
 )
 _HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store"}
-_FRAMED = {**_HEADERS, "content-security-policy": f"{POLICY}; frame-src 'self'"}
+# The browser's host rules bring every name to these sites, so that a frame of any host is one of ours.
+_FRAMED = {**_HEADERS, "content-security-policy": f"{POLICY}; frame-src 'self' https:"}
+_REFERENCE = (ROOT / "reference.js").read_text().replace("SURVEY", SURVEY.strip(), 1)
 _WIDGET_PAGE = "natures/challenge_widget.html"
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
@@ -54,6 +58,7 @@ class Sites:
         self._pages = Environment(
             loader=FileSystemLoader(ROOT), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
+        self._pages.globals["reference"] = Markup(_REFERENCE)  # noqa: S704 - our own script
 
     def make_app(self) -> Starlette:
         """The sites as one ASGI application."""
@@ -141,7 +146,7 @@ class Sites:
         query = request.url.query
         target = f"{request.url.path}?{query}" if query else request.url.path
         for page in site.pages:
-            match = page.pattern.match(target)
+            match = page.pattern.match(target) if page.host in {None, _host(request)} else None
             if match:
                 return self._render(request, site, page, match.groupdict(), nature)
         return self._missing(request)
@@ -158,7 +163,8 @@ class Sites:
                 return self._missing(request)
         template = self._pages.get_template(str(page.template))
         html = template.render(data=site.data, item=item, path=request.url.path)
-        return HTMLResponse(self._embellish(html, site, nature) if nature else html, headers=_HEADERS)
+        headers = _FRAMED if site.has_frames else _HEADERS
+        return HTMLResponse(self._embellish(html, site, nature) if nature else html, headers=headers)
 
     def _embellish(self, html: str, site: Site, nature: Nature) -> str:
         """The page with what the nature adds to it."""

@@ -1,7 +1,8 @@
 // Lexical with its plain-text plugin on an element that carries neither a role nor a name.
 // Chat.mount(node, {onText})
 import { registerPlainText } from "@lexical/plain-text";
-import { $getRoot, createEditor } from "lexical";
+import { $createParagraphNode, $createTextNode, $getRoot, createEditor } from "lexical";
+import { makeHandle } from "./handle";
 
 export function mount(node, { onText }) {
   const editor = createEditor({ namespace: "chat", onError: (error) => { throw error; } });
@@ -11,5 +12,12 @@ export function mount(node, { onText }) {
   editor.registerUpdateListener(({ editorState }) => {
     editorState.read(() => onText($getRoot().getTextContent()));
   });
-  return editor;
+  return makeHandle({
+    element: node,
+    read: () => editor.getEditorState().read(() => $getRoot().getTextContent()),
+    write: (text) => editor.update(() => {
+      const line = $createParagraphNode();
+      $getRoot().clear().append(text ? line.append($createTextNode(text)) : line);
+    }),
+  });
 }

@@ -1,6 +1,7 @@
 // Monaco's core, without languages: keys go to an element that has an EditContext, so that it is neither a text field
 // nor contenteditable. Monaco.mount(node, {label, onText}); its styles are the bundle of the same name.
 import * as monaco from "monaco-editor/editor/editor.api";
+import { makeHandle } from "./handle";
 
 const STYLES = document.currentScript.src.replace(/\.js$/, ".css");
 
@@ -17,5 +18,5 @@ export function mount(node, { label, onText }) {
     quickSuggestions: false,
   });
   editor.onDidChangeModelContent(() => onText(editor.getValue()));
-  return editor;
+  return makeHandle({ element: node, read: () => editor.getValue(), write: (text) => editor.setValue(text) });
 }

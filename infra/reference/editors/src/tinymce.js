@@ -1,5 +1,5 @@
 // TinyMCE in its usual mode: the text lives in the body of a frame of the page's own origin, and the textarea that
-// was there is hidden. Tiny.mount(textarea, {onText}) gives a promise of the editor. Menus and plugins are left out.
+// was there is hidden. Tiny.mount(textarea, {onText}) gives a promise of its handle. Menus and plugins are left out.
 import tinymce from "tinymce";
 import "tinymce/models/dom";
 import "tinymce/icons/default";
@@ -7,6 +7,7 @@ import "tinymce/themes/silver";
 import "tinymce/skins/ui/oxide/skin.js";
 import "tinymce/skins/ui/oxide/content.js";
 import "tinymce/skins/content/default/content.js";
+import { makeHandle } from "./handle";
 
 export async function mount(target, { onText }) {
   const [editor] = await tinymce.init({
@@ -19,5 +20,9 @@ export async function mount(target, { onText }) {
     branding: false,
     setup: (own) => own.on("input change undo redo", () => onText(own.getContent({ format: "text" }).trim())),
   });
-  return editor;
+  return makeHandle({
+    element: editor.getContainer(),
+    read: () => editor.getContent({ format: "text" }).trim(),
+    write: (text) => editor.setContent(editor.dom.encode(text)),
+  });
 }

@@ -1,0 +1,17 @@
+// On every page of the sites, before its own scripts: which editor is meant, and an account of it for the truth.
+// Nothing that judges a run reads it; what an all-knowing judge reads is `survey`, the function of truth.js.
+globalThis.reference = {
+  // {element, read(), write(text)} of the one editor that a payload belongs into; null where none is mounted.
+  handle: null,
+  // Name the intended editor, as its adapter (infra/reference/editors/src) has mounted it.
+  intend(handle) {
+    this.handle = handle;
+    return handle;
+  },
+  survey: SURVEY,
+};
+addEventListener("message", async (event) => {
+  if (event.data?.survey === undefined) return;
+  const survey = JSON.parse(await reference.survey(event.data.payload, null));
+  event.source.postMessage({ answer: event.data.survey, survey }, "*");
+});
