@@ -316,6 +316,13 @@ def test_sites_of_another_suite_are_no_rows_of_this_one(old_line: OldLine, tmp_p
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"\n".join((old_line(site="bsky"), old_line(site="x"))))
     file = read_old_file(path, "holdout")
+    assert [(one.line, one.problem) for one in file.bad] == [(2, "site 'x' is not in the suite 'holdout'")]
+
+
+def test_of_a_suite_that_nobody_knows_the_sites_of_another_are_no_rows(old_line: OldLine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join((old_line(site="example"), old_line(site="x"))))
+    file = read_old_file(path, "mine")
     assert [(one.line, one.problem) for one in file.bad] == [(2, "site 'x' is one of the suite 'known'")]
 
 
