@@ -6,25 +6,25 @@ Commands import what they need when they run, so that `--help` stays quick.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from broker.errors import UsageError
 from broker.terminal import run_command, verbose_option
+from scheduler.options import BOXES, DETACH, SWEEP, ending_options
+from scheduler.plan_commands import PLAN_NAMES, add_plan_commands
 
 if TYPE_CHECKING:
     from scheduler.course import Wishes
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-PLAN_NAMES = ("c7",)
 _EXAMPLES = """\b
 examples:
   bv3-schedule c7 --n 12              the known suite, twelve times each site
   bv3-schedule c7 --n 1 --site x      one run on one site
+  bv3-schedule c8 --n 2               the frozen holdout
   bv3-schedule c7 --boxes 3 --detach  three boxes; don't wait for the end
   bv3-schedule follow last            look at it again
   bv3-schedule resume c7-2026         any unique beginning of an id will do
@@ -59,74 +59,28 @@ def main_group() -> None:
     """Plan sweeps, follow them, order them about."""
 
 
-def _json_option(command: _Command) -> _Command:
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, in place of the scorecard."
-    )(command)
-
-
-def _ending_options(command: _Command) -> _Command:
-    for option in (
-        _json_option,
-        click.option("--gate", is_flag=True, help="Exit 1 when a criterion fails."),
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path),
-            default="results",
-            show_default=True,
-            help="Folder for <sweep>.jsonl, written at the end.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-_BOXES = click.option(
-    "--boxes",
-    type=int,
-    metavar="K",
-    help="Boxes of the embedded farm, at least; 0: those that were admitted alone.  [default: 1, or as many as run]",
-)
-_DETACH = click.option("--detach", is_flag=True, help="Print the sweep's id and leave; the sweep goes on.")
-_SWEEP = click.argument("sweep")
-
-
-@main_group.command("c7", short_help="Plan the known suite: the nine sites, dry, for criteria 1, 3, 4, 5 and 7.")
-@click.option("--n", type=int, metavar="N", help="Trials per site.  [default: 12]")
-@_BOXES
-@click.option("--site", "sites", multiple=True, metavar="SITE", help="Only this site; may be repeated.  [default: all]")
-@_DETACH
-@click.option("--dry-run", is_flag=True, help="Print what would be planned; write and start nothing.")
-@click.option(
-    "--unverified", is_flag=True, help="Also on boxes whose product's lines were not found to be what is looked for."
-)
-@_ending_options
-def c7(  # noqa: PLR0917 - click passes all by name
+def _start_plan(
+    plan: str,
+    *,
     n: int | None,
     boxes: int | None,
     sites: tuple[str, ...],
-    detach: bool,  # noqa: FBT001 - click
-    dry_run: bool,  # noqa: FBT001 - click
-    unverified: bool,  # noqa: FBT001 - click
-    as_json: bool,  # noqa: FBT001 - click
-    gate: bool,  # noqa: FBT001 - click
+    detach: bool,
+    dry_run: bool,
+    unverified: bool,
+    as_json: bool,
+    gate: bool,
     out: Path,
+    source: Path | None = None,
 ) -> int:
-    """Plan the known suite: its nine sites, N trials each, in dry mode (nothing is ever sent).
-
-    With no farm configured, an embedded one is started with K boxes, the sweep is followed to its end,
-    and what was started is stopped. With BV3_BROKER_URL and BV3_DATABASE_URL it is planned on that farm.
-
-    A box gets its runs once the catalogue of markers was checked against the product that it runs, and no marker was
-    found dead; it makes that check right after booting. With --unverified any box does.
-
-    Ctrl-C: no new runs, running ones finish; Ctrl-C again: stop now. A hang-up of the terminal detaches.
-    """
     from scheduler import commands
     from scheduler.request import Request
 
-    request = Request(plan="c7", n=n, sites=sites, boxes=boxes, unverified=unverified)
+    request = Request(plan=plan, n=n, sites=sites, boxes=boxes, unverified=unverified, source=source)
     return commands.start_sweep(request, _wishes(as_json, gate, out), detach=detach, dry_run=dry_run)
+
+
+add_plan_commands(main_group, _start_plan)
 
 
 @main_group.command("list")
@@ -140,7 +94,7 @@ def list_sweeps(as_json: bool, limit: int) -> int:  # noqa: FBT001 - click
 
 
 @main_group.command()
-@_SWEEP
+@SWEEP
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def status(sweep: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Show how far SWEEP is: an id, a unique beginning of one, or `last`."""
@@ -150,8 +104,8 @@ def status(sweep: str, as_json: bool) -> int:  # noqa: FBT001 - click
 
 
 @main_group.command()
-@_SWEEP
-@_ending_options
+@SWEEP
+@ending_options
 def follow(sweep: str, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FBT001 - click
     """Look at SWEEP until it is over, then print its scorecard. Ctrl-C stops the looking, not the sweep."""
     from scheduler import commands
@@ -160,13 +114,13 @@ def follow(sweep: str, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FB
 
 
 @main_group.command()
-@_SWEEP
-@_BOXES
-@_DETACH
+@SWEEP
+@BOXES
+@DETACH
 @click.option(
     "--after-breach", is_flag=True, help="Lift what false successes of this sweep hold: you have looked at each."
 )
-@_ending_options
+@ending_options
 def resume(  # noqa: PLR0917 - click passes all by name
     sweep: str,
     boxes: int | None,
@@ -190,9 +144,9 @@ def resume(  # noqa: PLR0917 - click passes all by name
 
 
 @main_group.command()
-@_SWEEP
+@SWEEP
 @click.option("--detach", is_flag=True, help="Don't wait for the runs that boxes are at.")
-@_ending_options
+@ending_options
 def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FBT001 - click
     """Cancel SWEEP: no further run starts, those that boxes are at finish. It can't be resumed."""
     from scheduler import commands

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from broker.store.progress import Progress
 from broker.store.sweeps import SweepRow
-from broker.types import Family
+from broker.suites import Suite
+from broker.types import Family, Retirement
 from scheduler.launcher import call
 from scheduler.progress import box_lines, present_boxes, tally_line
 from scheduler.request import Prepared
@@ -94,6 +95,7 @@ def plan_document(prepared: Prepared) -> dict[str, Any]:
         "sites": list(sweep.params["sites"]),
         "boxes": sweep.params["boxes"],
         "unverified": sweep.params["unverified"],
+        "retired": [{"site": site, **asdict(retired)} for site, retired in _retired(prepared.suite)],
         "runs": [{"site": run.site, "trial": run.trial, "order": run.order_key} for run in sweep.runs],
     }
 
@@ -107,8 +109,15 @@ def plan_lines(prepared: Prepared) -> list[str]:
         f"would plan {sweep.plan}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {runs}",
         f"suite {sweep.suite} version {prepared.suite.version}, sha256 {sweep.suite_sha256[:12]}",
         f"first trial: {first}",
+        *(f"retired since {one.date}, not planned: {site} ({one.evidence})" for site, one in _retired(prepared.suite)),
         "nothing was written",
     ]
+
+
+def _retired(suite: Suite) -> Iterator[tuple[str, Retirement]]:
+    for task in suite.tasks:
+        if task.retired is not None:
+            yield task.site, task.retired
 
 
 def list_lines(sweeps: Sequence[SweepRow]) -> list[str]:

@@ -34,7 +34,21 @@ class Plan:
     retries: int
 
 
-PLANS = {plan.name: plan for plan in (Plan(name="c7", suite="known", trials=12, mode=Mode.DRY, retries=2),)}
+def _dry(name: str, suite: str, trials: int) -> Plan:
+    return Plan(name=name, suite=suite, trials=trials, mode=Mode.DRY, retries=2)
+
+
+PLANS = {
+    plan.name: plan
+    for plan in (
+        _dry("c7", "known", 12),
+        _dry("c8", "holdout", 2),
+        _dry("anon", "anon", 3),
+        _dry("shapes", "shapes", 3),
+        # a quick look: too few trials for a mark
+        _dry("known", "known", 3),
+    )
+}
 
 
 def find_plan(name: str) -> Plan:

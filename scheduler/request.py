@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from random import Random
 
 from broker.store.sweeps import NewSweep
@@ -24,6 +25,8 @@ class Request:
     boxes: int | None
     # boxes at whose revision markers are dead or unchecked may take its runs, too
     unverified: bool = False
+    # a checkout of the product, to be searched for the hosts of a frozen suite
+    source: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

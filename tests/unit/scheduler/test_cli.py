@@ -37,7 +37,14 @@ def nothing_written(home: Path) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        ("c8", "there is no plan or command 'c8'", "plans and commands: c7, cancel, follow, list, "),
+        (
+            "overday",
+            "there is no plan or command 'overday'",
+            "plans and commands: c7, c8, anon, shapes, known, cancel, ",
+        ),
+        ("c8 --source nowhere", "Invalid value for '--source': Directory 'nowhere' does not exist.", None),
+        ("c7 --source .", "No such option '--source'", None),
+        ("c8 --site txti", "site 'txti' is retired since 2026-08-06: direct fetch: the page says", None),
         ("lst", "there is no plan or command 'lst'", "did you mean 'list'?"),
         ("c7 --n 0", "--n must be at least 1 (trials per site)", None),
         ("c7 --n -1", "--n must be at least 1 (trials per site)", None),
@@ -65,8 +72,10 @@ def test_a_wrong_request_names_its_cause_and_writes_nothing(
 
 
 def test_an_unknown_plan_is_not_answered_with_plans_that_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.run(["overnight"])
-    assert set(re.findall(r"\bc\d\b", capsys.readouterr().err)) == set(PLANS)
+    cli.run(["overday"])
+    named = capsys.readouterr().err.split("plans and commands: ")[1].split(", ")
+    assert set(re.findall(r"\bc\d\b", " ".join(named))) == {name for name in PLANS if name.startswith("c")}
+    assert set(PLANS) <= set(named)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +180,20 @@ def test_every_help_is_plain_and_fits_80_columns(command: str, capsys: pytest.Ca
     assert click.unstyle(text) == text
 
 
-def test_the_helps_defaults_are_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.run(["c7", "--help"])
-    assert f"[default: {PLANS['c7'].trials}]" in capsys.readouterr().out
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_helps_defaults_are_the_plans(plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run([plan, "--help"])
+    assert f"Trials per site.  [default: {PLANS[plan].trials}]" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_the_holdout_names_the_retired_sites_with_their_evidence(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["c8", "--dry-run"]) == 0
+    retired = [line for line in capsys.readouterr().out.splitlines() if line.startswith("retired")]
+    assert [line.partition(" (")[0].rpartition(" ")[2] for line in retired] == ["dpaste", "txti"]
+    assert all("direct fetch: the page says" in line for line in retired)
+    assert nothing_written(home)
 
 
 def test_help_imports_nothing_heavy() -> None:

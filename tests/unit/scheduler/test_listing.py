@@ -80,8 +80,8 @@ def documented(heading: str) -> set[str]:
 LIST, STATUS, ENDING, DRY_RUN = (
     "`list --json`",
     "`status SWEEP --json`",
-    "`c7`, `follow`, `resume`, `cancel` with `--json`",
-    "`c7 --dry-run --json`",
+    "A plan, `follow`, `resume`, `cancel` with `--json`",
+    "A plan with `--dry-run --json`",
 )
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from broker.errors import UsageError
 from broker.suites import Suite, load_suite
 from broker.types import Mode, Retirement, SiteTask
-from scheduler.cli import PLAN_NAMES
 from scheduler.plan import PLANS, choose_tasks, find_plan, name_sweep, plan_runs
+from scheduler.plan_commands import PLAN_NAMES
 
 C7 = PLANS["c7"]
 
@@ -113,9 +113,20 @@ def test_an_unknown_site_is_named_with_its_neighbour_and_the_choices() -> None:
 
 
 def test_an_unknown_plan_lists_only_what_there_is() -> None:
-    with pytest.raises(UsageError, match="no plan 'c8'") as caught:
-        find_plan("c8")
-    assert caught.value.hint in {"did you mean 'c7'? plans: c7", "plans: c7"}
+    with pytest.raises(UsageError, match="no plan 'shape'") as caught:
+        find_plan("shape")
+    assert caught.value.hint == "did you mean 'shapes'? plans: c7, c8, anon, shapes, known"
+
+
+@pytest.mark.parametrize(
+    ("name", "suite_name", "runs"),
+    [("c8", "holdout", 15 * 2), ("anon", "anon", 6 * 3), ("shapes", "shapes", 25 * 3), ("known", "known", 9 * 3)],
+)
+def test_every_plan_is_dry_and_runs_each_living_site_of_its_suite(name: str, suite_name: str, runs: int) -> None:
+    plan, drawn = PLANS[name], load_suite(suite_name)
+    planned = plan_runs(plan, drawn, (), plan.trials, "default")
+    assert (plan.suite, plan.mode, len(planned)) == (suite_name, Mode.DRY, runs)
+    assert not {run.site for run in planned} & {each.site for each in drawn.tasks if each.retired}
 
 
 def test_the_command_line_offers_exactly_the_plans_there_are() -> None:
