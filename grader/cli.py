@@ -64,7 +64,11 @@ def work() -> int:
     help="Write the rows that it counts too, as export does.",
 )
 @click.option("--baseline", metavar="SWEEP", help="Set criterion 6 (other_ms) against this sweep of the same suite.")
-@click.option("--known", metavar="SWEEP", help="Take criterion 8's gap from this sweep of the known suite.")
+@click.option(
+    "--known",
+    metavar="SWEEP",
+    help="Take criterion 8's gap from this sweep of the known suite.  [default: the last finished c7 like it]",
+)
 def scorecard(  # noqa: PLR0917 - click
     sweep: str,
     as_json: bool,  # noqa: FBT001

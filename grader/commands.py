@@ -28,6 +28,7 @@ from broker.terminal import print_error
 from grader import calibration, import_report
 from grader.calibration import TRUTH, Witnessed, calibrate
 from grader.calibration_tables import render_calibration, write_markdown
+from grader.counterpart import find_known
 from grader.criteria import Mark, Sample
 from grader.export import Located, artifact_path, export_row, write_export, write_page
 from grader.facts import AttemptRow
@@ -75,7 +76,8 @@ def show_scorecard(
 ) -> int:
     """Prints the sweep's scorecard; with `gate` 1 when a criterion failed.
 
-    `baseline` and `known` name the sweeps that criteria 6 and 8 are set against.
+    `baseline` and `known` name the sweeps that criteria 6 and 8 are set against; without `known` a holdout is set
+    against the last finished c7 that ran under the same conditions.
 
     `rows_file` then holds the very rows that it counts. Raises UsageError when that can't be written, after
     the scorecard was printed.
@@ -89,7 +91,7 @@ def show_scorecard(
                 sample.sweep,
                 sample.rows,
                 baseline=_read_other(connection, baseline, sweep, "--baseline"),
-                known=_read_other(connection, known, sweep, "--known"),
+                known=_read_other(connection, known, sweep, "--known") or find_known(connection, sample),
                 markers=read_marker_check(connection, sample.rows),
             )
         if rows_file is not None:

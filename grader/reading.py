@@ -77,6 +77,7 @@ def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> Swe
         refusal_reasons=losses.by_reason,
         late_breaches=grading.count_late_breaches(connection, sweep.id),
         retired=tuple(_retired(tasks)),
+        suite_shapes={task.site: task.editor_shape for task in tasks if task.retired is None},
     )
 
 

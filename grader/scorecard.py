@@ -99,6 +99,9 @@ class Scorecard:
     by_site: tuple[Breakdown, ...]
     by_shape: tuple[Breakdown, ...]
     by_box: tuple[Breakdown, ...]
+    # shapes of the suite's sites that no run could be measured on, and those that were measured and never reached
+    shapes_empty: tuple[str, ...] = ()
+    shapes_unreached: tuple[str, ...] = ()
     # None: nobody asked
     markers: MarkerCheck | None = None
 
@@ -119,6 +122,7 @@ def build_scorecard(
     sample = Sample(sweep=sweep, rows=ordered)
     groups, not_pooled = sample.groups, unlike(sample)
     count = partial(_tally, has_rates=not not_pooled)
+    by_shape = _break_down(groups, lambda group: group.editor_shape, count)
     return Scorecard(
         sweep=sweep,
         grader_versions=tuple(sorted({row.grader_version for row in ordered})),
@@ -139,8 +143,10 @@ def build_scorecard(
         claim_by_page=_claim_by_page(groups),
         skills=sample.skills,
         by_site=_break_down(groups, lambda group: group.site, count),
-        by_shape=_break_down(groups, lambda group: group.editor_shape, count),
+        by_shape=by_shape,
         # imported attempts have none
+        shapes_empty=_empty_shapes(sweep.suite_shapes, groups),
+        shapes_unreached=tuple(one.key for one in by_shape if one.tally.product and not one.tally.ok),
         by_box=_break_down(
             {group: times for group, times in groups.items() if group.box}, lambda group: group.box, count
         ),
@@ -215,6 +221,12 @@ def _break_down(groups: Counts, key: Callable[[Group], str], count: Callable[[Co
     return tuple(
         Breakdown(key=name, tally=count(part), buckets=_by_bucket(part)) for name, part in sorted(parts.items())
     )
+
+
+def _empty_shapes(shapes: Mapping[str, str], groups: Counts) -> tuple[str, ...]:
+    """The shapes of which no site has a measurable attempt, by site: an old row names its shape in other words."""
+    measured = {group.site for group in groups if group.bucket.family in {Family.OK, Family.PRODUCT}}
+    return tuple(sorted(set(shapes.values()) - {shape for site, shape in shapes.items() if site in measured}))
 
 
 def _by_bucket(groups: Counts) -> dict[str, int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
 from broker.types import Bucket, Claim, Seen
 from grader.criteria import Cell, Comparison, Mark, Reading
 from grader.intervals import Interval
-from grader.lines import DASH, SHORT_MS, Line, duration, percent
+from grader.lines import DASH, SHORT_MS, Line, duration, flow, percent
 from grader.scorecard import Breakdown, ClaimByPage, Scorecard, Tally
 
 # from here on a row has a place for the value before bv3
@@ -20,6 +21,7 @@ _STYLES = {Mark.PASS: "green", Mark.FAIL: "bold red", Mark.OPEN: "yellow"}
 _MEASURED_WIDTH, _INTERVAL_WIDTH, _REACH_WIDTH = 15, 13, 14
 _COUNT_WIDTH, _GAP = 8, 2
 _SHARE_NOTE = "the gap is the known suite's reach less the holdout's: above 0 the holdout does worse"
+_SHAPE = "editor shape"
 _KEPT_BUCKETS = frozenset({Bucket.OK.value, Bucket.NOT_MEASURABLE.value})
 
 
@@ -177,7 +179,7 @@ def tabulate_claims(claims: Sequence[ClaimByPage]) -> Iterator[Line]:
 
 def tabulate_breakdowns(card: Scorecard, width: int) -> Iterator[Line]:
     """Attempts per site, per editor shape and per box."""
-    tables = (("site", card.by_site), ("editor shape", card.by_shape), ("box", card.by_box))
+    tables = (("site", card.by_site), (_SHAPE, card.by_shape), ("box", card.by_box))
     groups = [group for _, members in tables for group in members]
     reach_pad = max([_REACH_WIDTH, *(len(reach(group.tally)) for group in groups)])
     pads = (_pad_key(groups, width - _GAP * 4 - _COUNT_WIDTH * 2 - reach_pad), reach_pad)
@@ -187,13 +189,28 @@ def tabulate_breakdowns(card: Scorecard, width: int) -> Iterator[Line]:
                 yield Line()
             yield Line(text=_group(title, "attempts", "reach", "excluded", "failed", pads=pads), style="dim")
         for group in members:
-            yield from _group_lines(group, width, pads)
+            # an editor that is never reached must not hide among those that are
+            is_unreached = title == _SHAPE and group.key in card.shapes_unreached
+            style = _STYLES[Mark.FAIL] if is_unreached else ""
+            yield from (replace(line, style=style) for line in _group_lines(group, width, pads))
+        if title == _SHAPE:
+            yield from _shape_remarks(card, width)
+
+
+def _shape_remarks(card: Scorecard, width: int) -> Iterator[Line]:
+    for words, shapes, mark in (
+        ("never reached:", card.shapes_unreached, Mark.FAIL),
+        ("without a measurable run:", card.shapes_empty, Mark.OPEN),
+    ):
+        if shapes:
+            names = (f"{name or DASH}{',' if name != shapes[-1] else ''}" for name in shapes)
+            yield from flow((words, *names), width, gap=1, style=_STYLES[mark])
 
 
 def _pad_key(groups: Sequence[Breakdown], free: int) -> int:
     """How much of the `free` columns the keys get: all that they need, or what their failures leave, or half."""
     failures = [_failed(group) for group in groups]
-    longest_key = max([len("editor shape"), *(len(_key(group)) for group in groups)])
+    longest_key = max([len(_SHAPE), *(len(_key(group)) for group in groups)])
     longest_list = max([len("failed"), *map(len, failures)])
     longest_piece = max([0, *(len(piece) for text in failures for piece in text.split(", "))])
     # a piece has its comma

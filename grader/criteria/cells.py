@@ -16,8 +16,9 @@ from grader.facts import AttemptRow
 from grader.intervals import Interval
 
 KNOWN_SUITE, HOLDOUT_SUITE = "known", "holdout"
-# Trials per site that the seed judges a suite's criteria at: c7 runs the known suite 12 times, c8 the holdout twice.
-_PLANNED_TRIALS = {KNOWN_SUITE: 12, HOLDOUT_SUITE: 2}
+# Trials per site of the plan that a suite is judged by: c7 runs the known suite 12 times, c8 the holdout twice, as the
+# seed did; anon and shapes three times.
+_PLANNED_TRIALS = {KNOWN_SUITE: 12, HOLDOUT_SUITE: 2, "anon": 3, "shapes": 3}
 _OTHER_TRIALS = 12
 # what the infrastructure spoilt enters no rate but that of flake
 INFRA = frozenset(bucket for bucket in Bucket if bucket.family is Family.INFRA)
@@ -69,6 +70,8 @@ class SweepFacts:
     # breaches found in records that came too late to count in a rate
     late_breaches: int = 0
     retired: tuple[RetiredSite, ...] = ()
+    # the editor's shape of each site of the suite that is not retired
+    suite_shapes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

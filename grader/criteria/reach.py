@@ -23,6 +23,7 @@ from grader.criteria.conditions import SAME_REVISION, incomparable
 _KNOWN_TARGET = 0.90
 _HOLDOUT_TARGET = 0.80
 _GAP_TARGET = 0.10
+_NO_KNOWN = "no finished c7 ran under its conditions, so no gap: bv3-schedule c7, or --known SWEEP"
 _NO_UNCONFIRMED = "without unconfirmed fills"
 _AS_MISSES = "UNVERIFIED counted as misses"
 _GAP_LABELS = {
@@ -118,7 +119,7 @@ def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
     readings = reach_readings(sample.groups)
     cell = _with_reach(cell, readings)
     if known is None:
-        return replace(cell, hint="its gap needs a sweep of the known suite: --known SWEEP")
+        return replace(cell, hint=_NO_KNOWN)
     problem = _unfit(known) or incomparable(sample, known, SAME_REVISION)
     if problem:
         return replace(cell, hint=problem)

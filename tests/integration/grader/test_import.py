@@ -214,9 +214,12 @@ def test_the_same_file_is_taken_twice_only_when_asked_to(
     assert done.code == 2
     assert f"the very same file was imported into known before, as {imported}" in done.stderr
     assert _count_all(engine) == before
-    strange = old_file.with_name("strange.jsonl")
-    strange.write_text(old_file.read_text().replace('"site": "', '"site": "other-'))
-    for suite in ("anon", "holdout"):
+    sites = {"anon": ("deepl", "regex101", "w3schools"), "holdout": ("rentry", "quill", "txti")}
+    for suite, names in sites.items():
+        strange, text = old_file.with_name(f"{suite}.jsonl"), old_file.read_text()
+        for old, new in zip(("x", "reddit", "gmail"), names, strict=True):
+            text = text.replace(f'"site": "{old}"', f'"site": "{new}"')
+        strange.write_text(text)
         other = bv3_grade("import", str(strange), "--suite", suite, "--name", suite)
         assert (other.code, f"-{suite}: verdicts of rule imported" in other.stdout) == (0, True)
     again = bv3_grade("import", str(old_file), "--suite", "known", "--again")

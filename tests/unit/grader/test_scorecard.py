@@ -267,3 +267,32 @@ def test_the_json_form_is_plain_json_and_holds_what_the_card_holds(row_of: Row, 
     assert [cell["mark"] for cell in plain["criteria"]] == [cell.mark for cell in card.criteria]
     families = [plain["tally"][family.value] for family in Family]
     assert sum(families) == plain["tally"]["attempts"] == 108
+
+
+def test_shapes_that_are_never_reached_or_not_measured_are_named(row_of: Row, sweep_of: Sweep) -> None:
+    """By site: the rows of a sweep before the words named their shapes in other ones."""
+    shapes = {"a": "textarea", "b": "quill", "c": "trix", "d": "ace", "e": "Draft.js family"}
+    sweep = sweep_of(5, suite="shapes", sites=("a", "b", "c"), suite_sites=tuple(shapes), suite_shapes=shapes)
+    rows = [
+        row_of(1, site="a", editor_shape="a plain box"),
+        row_of(2, Bucket.PRODUCT_NO_COMPOSER, site="b", editor_shape="quill"),
+        row_of(3, Bucket.NOT_MEASURABLE, site="c", editor_shape="trix", facts={"evidence": Evidence.PROVEN}),
+    ]
+    card = build_scorecard(sweep, rows)
+    assert (card.shapes_unreached, card.shapes_empty) == (("quill",), ("Draft.js family", "ace", "trix"))
+    lines = render_scorecard(card, width=80, markers=93)
+    styles = {line.text.split("  ")[0]: line.style for line in lines}
+    assert (styles["quill"], styles["trix"]) == ("bold red", "")
+    text = [line.text for line in lines]
+    assert text[text.index("never reached: quill") + 1] == "without a measurable run: Draft.js family, ace, trix"
+
+
+def test_a_sweep_of_the_shapes_is_judged_at_its_own_plans_size_and_names_the_plans_it_is_not(
+    row_of: Row, sweep_of: Sweep
+) -> None:
+    sites = ("a", "b")
+    rows = [row_of(number, site=sites[number % 2]) for number in range(6)]
+    cells = build_scorecard(sweep_of(6, suite="shapes", sites=sites, suite_sites=sites), rows).criteria
+    assert [(cells[at].mark, cells[at].value) for at in (0, 7)] == [(Mark.OPEN, None)] * 2
+    assert (cells[0].hint, cells[7].hint) == ("the known suite: bv3-schedule c7", "the frozen holdout: plan c8")
+    assert not any("n=3 of" in cell.hint for cell in cells)
