@@ -1,1 +1,1 @@
-"""The nine sites of the known suite by shape, under their host names: pages, data, and the truth of each."""
+"""The sites of the suites by shape, under their host names: pages, data, and the truth of each."""

@@ -33,7 +33,8 @@ class Truth:
     shape: str
     # The bucket of a run that does everything right.
     bucket: str
-    # Why nothing can be measured here: sign_in_url, password_form or challenge; None where it can.
+    # Why nothing can be measured here: sign_in_url, password_form, challenge, or retired for a service that is no more
+    # (its page has nothing to write in, and no plan has a run for it); None where something can.
     not_measurable: str | None
     # The path of the surface a payload belongs on.
     surface: re.Pattern[str]

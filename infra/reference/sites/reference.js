@@ -11,7 +11,8 @@ globalThis.reference = {
   survey: SURVEY,
 };
 addEventListener("message", async (event) => {
-  if (event.data?.survey === undefined) return;
+  // An answer carries a survey too: taken for a question it would be answered, and its answer answered, for ever.
+  if (event.data?.survey === undefined || event.data.answer !== undefined) return;
   const survey = JSON.parse(await reference.survey(event.data.payload, null));
   event.source.postMessage({ answer: event.data.survey, survey }, "*");
 });
