@@ -26,6 +26,7 @@ examples:
   bv3-schedule c7 --n 1 --site x      one run on one site
   bv3-schedule c8 --n 2               the frozen holdout
   bv3-schedule c7 --boxes 3 --detach  three boxes; don't wait for the end
+  bv3-schedule overnight --boxes 3    c7 with 630 runs, then c8, anon, shapes
   bv3-schedule follow last            look at it again
   bv3-schedule resume c7-2026         any unique beginning of an id will do
 
@@ -64,20 +65,20 @@ def _start_plan(
     *,
     n: int | None,
     boxes: int | None,
-    sites: tuple[str, ...],
     detach: bool,
     dry_run: bool,
     unverified: bool,
     as_json: bool,
     gate: bool,
     out: Path,
+    sites: tuple[str, ...] = (),
     source: Path | None = None,
 ) -> int:
     from scheduler import commands
     from scheduler.request import Request
 
     request = Request(plan=plan, n=n, sites=sites, boxes=boxes, unverified=unverified, source=source)
-    return commands.start_sweep(request, _wishes(as_json, gate, out), detach=detach, dry_run=dry_run)
+    return commands.start_plan(request, _wishes(as_json, gate, out), detach=detach, dry_run=dry_run)
 
 
 add_plan_commands(main_group, _start_plan)

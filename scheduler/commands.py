@@ -25,31 +25,48 @@ from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
 from scheduler.listing import count
-from scheduler.request import Request, prepare
+from scheduler.request import Prepared, Request, prepare, split
 from scheduler.results import refuse_unwritable
+from scheduler.series import run_series
 from scheduler.verified import refuse_unverified
 
 
-def start_sweep(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool) -> int:
-    """The sweep is planned and, unless detached, followed to its end. A bad request starts and writes nothing."""
+def start_plan(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool) -> int:
+    """The sweeps that the request means are planned, all or none, and unless detached followed to their ends.
+
+    A bad request starts and writes nothing.
+    """
     settings = load_settings()
     refuse_foreign_boxes(settings, request.boxes)
     _refuse_gate_without_end(wishes, detach=detach)
-    prepared = prepare(request, datetime.now(UTC), SystemRandom(), name_requester())
+    now, random, name = datetime.now(UTC), SystemRandom(), name_requester()
+    planned = [prepare(part, now, random, name) for part in split(request)]
     if dry_run:
-        return _print(listing.plan_lines(prepared), listing.plan_document(prepared), as_json=wishes.as_json)
+        return _show_planned(planned, wishes)
     if not detach:
         refuse_unwritable(wishes.out)
-    sweep = prepared.sweep
+    sweep_ids = [prepared.sweep.id for prepared in planned]
     with _join(settings, request.boxes, undone="nothing was planned") as (farm, interrupts):
         with farm.begin() as connection:
-            if not request.unverified:
-                refuse_unverified(read_boxes(connection), sweep.mode)
-            create_sweep(connection, sweep)
-        _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {count(len(sweep.runs), 'site-run')}")
+            for prepared in planned:
+                if not request.unverified:
+                    refuse_unverified(read_boxes(connection), prepared.sweep.mode)
+                create_sweep(connection, prepared.sweep)
+        for sweep in (prepared.sweep for prepared in planned):
+            runs = count(len(sweep.runs), "site-run")
+            _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {runs}")
         if detach:
-            return _leave(farm, sweep.id, wishes)
-        return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=0)
+            return _leave(farm, sweep_ids, wishes)
+        if len(sweep_ids) > 1:
+            return run_series(farm, sweep_ids, wishes, interrupts)
+        return run_course(farm, sweep_ids[0], wishes, interrupts, may_pause=True, known_verdict=0)
+
+
+def _show_planned(planned: Sequence[Prepared], wishes: Wishes) -> int:
+    lines = [line for prepared in planned for line in listing.plan_lines(prepared)]
+    documents = [listing.plan_document(prepared) for prepared in planned]
+    document = documents[0] if len(documents) == 1 else listing.series_document(documents)
+    return _print([*lines, "nothing was written"], document, as_json=wishes.as_json)
 
 
 def show_list(limit: int, *, as_json: bool) -> int:
@@ -111,7 +128,7 @@ def resume_sweep(reference: str, boxes: int | None, wishes: Wishes, *, detach: b
             _tell(lifted)
             _note(f"{sweep.id}: goes on, {sweep.counts.closed} of {sweep.counts.total} runs are over")
             if detach:
-                return _leave(farm, sweep.id, wishes)
+                return _leave(farm, [sweep.id], wishes)
             return run_course(farm, sweep.id, wishes, interrupts, may_pause=True, known_verdict=known)
 
 
@@ -135,7 +152,7 @@ def cancel_sweep(reference: str, wishes: Wishes, *, detach: bool) -> int:
             sweep = order(connection, found.id, "cancel", f"cancelled by {name_requester()}")
         _note(f"{sweep.id}: {listing.cancel_line(sweep)}")
         if detach:
-            return _leave(store, sweep.id, wishes)
+            return _leave(store, [sweep.id], wishes)
         wishes = replace(wishes, expects_cancel=True)
         if not sweep.counts.started:
             return close_course(store, sweep.id, wishes)
@@ -190,13 +207,18 @@ def _refuse_gate_without_end(wishes: Wishes, *, detach: bool) -> None:
         raise UsageError("--gate needs the sweep's end, and --detach does not wait for it")
 
 
-def _leave(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
+def _leave(farm: Farm, sweep_ids: Sequence[str], wishes: Wishes) -> int:
     if wishes.as_json:
         with farm.begin() as connection:
-            sweep, progress = find_sweep(connection, sweep_id), read_progress(connection, sweep_id, 0)
-        return _print([], listing.status_document(sweep, progress), as_json=True)
-    _print([sweep_id], None, as_json=False)
-    _note(f"follow it: {call('follow', sweep_id)}")
+            documents = [
+                listing.status_document(find_sweep(connection, sweep_id), read_progress(connection, sweep_id, 0))
+                for sweep_id in sweep_ids
+            ]
+        document = documents[0] if len(documents) == 1 else listing.series_document(documents)
+        return _print([], document, as_json=True)
+    _print(sweep_ids, None, as_json=False)
+    for sweep_id in sweep_ids:
+        _note(f"follow it: {call('follow', sweep_id)}")
     return EXIT_OK
 
 

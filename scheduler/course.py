@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,6 +35,14 @@ class Wishes:
     expects_cancel: bool = False
 
 
+Show = Callable[[dict[str, Any]], None]
+
+
+def print_document(document: Any) -> None:
+    """The document is on stdout."""
+    print(json.dumps(document, indent=2), flush=True)  # noqa: T201 - a command prints
+
+
 def run_course(
     farm: Farm,
     sweep_id: str,
@@ -46,27 +56,54 @@ def run_course(
 
     Verdicts after `known_verdict` are told one by one; without it those that come after the first look.
     """
+    try:
+        return follow_course(farm, sweep_id, wishes, interrupts, may_pause=may_pause, known_verdict=known_verdict)
+    except KeyboardInterrupt:
+        tell_stop([sweep_id] if may_pause else [])
+        return EXIT_INTERRUPTED
+
+
+def follow_course(
+    farm: Farm,
+    sweep_id: str,
+    wishes: Wishes,
+    interrupts: Interrupts,
+    *,
+    may_pause: bool,
+    known_verdict: int | None = None,
+    others: Sequence[str] = (),
+    show: Show = print_document,
+) -> int:
+    """The same; a second Ctrl-C raises KeyboardInterrupt, and the first pauses the `others`, too."""
     screen = default_screen(sweep_id, sys.stderr, known_verdict)
     address = farm.address
     if flower := flower_line(address.flower_url, address.flower_user, address.flower_password):
         screen.say(flower)
-    follower = Follower(farm=farm, sweep_id=sweep_id, screen=screen, interrupts=interrupts, may_pause=may_pause)
-    try:
-        ending = follower.follow()
-        if ending is Ending.DETACHED:
-            return EXIT_OK
-        if ending is Ending.LEFT:
-            _note(f"the sweep goes on; look again: {call('follow', sweep_id)}")
-            return EXIT_INTERRUPTED
-        return close_course(farm, sweep_id, wishes)
-    except KeyboardInterrupt:
-        _note("stopping now; what boxes are at, they finish")
-        if may_pause:
-            _note(f"resume: {call('resume', sweep_id)}")
+    follower = Follower(
+        farm=farm,
+        sweep_id=sweep_id,
+        screen=screen,
+        interrupts=interrupts,
+        may_pause=may_pause,
+        others=tuple(others),
+    )
+    ending = follower.follow()
+    if ending is Ending.DETACHED:
+        return EXIT_OK
+    if ending is Ending.LEFT:
+        _note(f"the sweep goes on; look again: {call('follow', sweep_id)}")
         return EXIT_INTERRUPTED
+    return close_course(farm, sweep_id, wishes, show=show)
 
 
-def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
+def tell_stop(sweep_ids: Sequence[str]) -> None:
+    """It is told that we stop now, and how each of these sweeps goes on."""
+    _note("stopping now; what boxes are at, they finish")
+    for sweep_id in sweep_ids:
+        _note(f"resume: {call('resume', sweep_id)}")
+
+
+def close_course(farm: Farm, sweep_id: str, wishes: Wishes, *, show: Show = print_document) -> int:
     """The rows are written and the scorecard is printed, even when the rows could not be; the exit code."""
     if sys.stderr.isatty():
         _note("writing rows and scorecard ...")
@@ -77,8 +114,7 @@ def close_course(farm: Farm, sweep_id: str, wishes: Wishes) -> int:
         breaches = open_breaches(connection, sweep_id)
     rows = str(results.rows) if results.rows else None
     if wishes.as_json:
-        document = ending_document(sweep, progress, rows=rows, scorecard=results.document)
-        print(json.dumps(document, indent=2), flush=True)  # noqa: T201 - a command prints
+        show(ending_document(sweep, progress, rows=rows, scorecard=results.document))
     elif rows:
         print(f"rows: {rows}", flush=True)  # noqa: T201 - a command prints
     if breaches or sweep.state == "halted":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import sqlalchemy as sa
 
 from broker.errors import DatabaseError, ServiceError, UsageError
 from broker.store.progress import Progress, read_progress
@@ -40,15 +43,27 @@ class Ending(StrEnum):
     LEFT = "left"
 
 
+def pause_sweeps(connection: sa.Connection, sweep_ids: Sequence[str]) -> tuple[str, ...]:
+    """Those of the sweeps that are not over start no run any more; they are named."""
+    stopped = []
+    for sweep_id in sweep_ids:
+        # it is over: nothing is left to pause
+        with suppress(UsageError):
+            order(connection, sweep_id, "pause", "interrupted")
+            stopped.append(sweep_id)
+    return tuple(stopped)
+
+
 @dataclass(slots=True, kw_only=True)
 class Follower:
-    """Looks at one sweep. `may_pause`: whether Ctrl-C stops the sweep, or only the looking."""
+    """Looks at one sweep. `may_pause`: whether Ctrl-C stops the sweep, and the `others`, or only the looking."""
 
     farm: Farm
     sweep_id: str
     screen: Screen
     interrupts: Interrupts
     may_pause: bool
+    others: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
     _last_verdict: int = field(default=0, init=False)
     _is_stopping: bool = field(default=False, init=False)
@@ -93,15 +108,13 @@ class Follower:
         return self._ending(progress)
 
     def _pause(self) -> None:
-        try:
-            with self.farm.begin() as connection:
-                order(connection, self.sweep_id, "pause", "interrupted")
-                running = active_attempts(connection, self.sweep_id)
-        except UsageError:  # it is over: nothing is left to pause
-            self._is_stopping = True
-            return
+        with self.farm.begin() as connection:
+            stopped = pause_sweeps(connection, (self.sweep_id, *self.others))
+            running = sum(active_attempts(connection, sweep_id) for sweep_id in stopped)
         self._is_stopping = True
-        self.screen.say(f"no new runs; {running_ones(running)} (Ctrl-C again stops now)")
+        if stopped:
+            finishing = f"; {running_ones(running)} (Ctrl-C again stops now)" if running else ""
+            self.screen.say(f"no new runs{finishing}")
 
     def _bear(self, error: DatabaseError) -> None:
         now_s = self.clock()

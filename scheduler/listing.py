@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from scheduler.wording import clean
 
 # Raised when a key changes its meaning or goes; new keys may come without.
 SCHEMA = 1
+_WIDTH = 80
 
 
 def count(number: int, noun: str, several: str = "") -> str:
@@ -67,6 +69,11 @@ def ending_document(sweep: SweepRow, progress: Progress, *, rows: str | None, sc
     return {**status_document(sweep, progress), "rows": rows, "scorecard": scorecard}
 
 
+def series_document(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a series of sweeps prints: the document of each, in order."""
+    return {"schema": SCHEMA, "sweeps": list(documents)}
+
+
 def cancel_line(sweep: SweepRow) -> str:
     """What a cancel has done: `cancelled, 5 of 9 runs are dropped; 1 running one finishes`."""
     counts = sweep.counts
@@ -101,17 +108,21 @@ def plan_document(prepared: Prepared) -> dict[str, Any]:
 
 
 def plan_lines(prepared: Prepared) -> list[str]:
-    """What `--dry-run` prints."""
+    """What `--dry-run` prints of each sweep."""
     sweep, sites = prepared.sweep, prepared.sweep.params["sites"]
     runs = count(len(sweep.runs), "site-run")
-    first = " ".join(run.site for run in sweep.runs[: len(sites)])
+    retired = _retired(prepared.suite)
     return [
         f"would plan {sweep.plan}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {runs}",
         f"suite {sweep.suite} version {prepared.suite.version}, sha256 {sweep.suite_sha256[:12]}",
-        f"first trial: {first}",
-        *(f"retired since {one.date}, not planned: {site} ({one.evidence})" for site, one in _retired(prepared.suite)),
-        "nothing was written",
+        *fold(f"first trial: {' '.join(run.site for run in sweep.runs[: len(sites)])}"),
+        *(line for site, one in retired for line in fold(f"retired since {one.date}: {site} ({one.evidence})")),
     ]
+
+
+def fold(text: str) -> list[str]:
+    """The text in lines of a terminal's 80 columns, all but the first indented."""
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _retired(suite: Suite) -> Iterator[tuple[str, Retirement]]:

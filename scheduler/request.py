@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
 
 from broker.store.sweeps import NewSweep
 from broker.suites import Suite, load_suite
-from scheduler.plan import choose_tasks, find_plan, name_sweep, plan_runs
+from scheduler.plan import SERIES, choose_tasks, find_plan, name_sweep, plan_runs
 
 # The product build under test, where a plan compares none with another.
 _ARM = "default"
@@ -27,6 +27,8 @@ class Request:
     unverified: bool = False
     # a checkout of the product, to be searched for the hosts of a frozen suite
     source: Path | None = None
+    # runs of a sweep with a higher one are handed out first
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,25 @@ class Prepared:
 
     suite: Suite
     sweep: NewSweep
+
+
+def split(request: Request) -> tuple[Request, ...]:
+    """The request for each sweep that it means: a series is several, the first before the others, `n` being its own.
+
+    The first has the priority of any sweep, so that one planned meanwhile waits for it alone.
+    """
+    parts = SERIES.get(request.plan)
+    if parts is None:
+        return (request,)
+    return tuple(
+        replace(
+            request,
+            plan=part.plan,
+            n=request.n if request.n is not None and not number else part.trials,
+            priority=-number,
+        )
+        for number, part in enumerate(parts)
+    )
 
 
 def prepare(request: Request, now: datetime, random: Random, requested_by: str) -> Prepared:
@@ -49,7 +70,7 @@ def prepare(request: Request, now: datetime, random: Random, requested_by: str) 
         suite_sha256=suite.sha256,
         mode=plan.mode,
         trials=trials,
-        priority=0,
+        priority=request.priority,
         retries=plan.retries,
         requested_by=requested_by,
         params={

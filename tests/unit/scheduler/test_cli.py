@@ -15,7 +15,7 @@ import pytest
 
 from broker.suites import load_suite_file
 from scheduler import cli
-from scheduler.plan import PLANS
+from scheduler.plan import PLANS, SERIES
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,9 +40,11 @@ def nothing_written(home: Path) -> bool:
         (
             "overday",
             "there is no plan or command 'overday'",
-            "plans and commands: c7, c8, anon, shapes, known, cancel, ",
+            "plans and commands: c7, c8, anon, shapes, known, overnight, ",
         ),
         ("c8 --source nowhere", "Invalid value for '--source': Directory 'nowhere' does not exist.", None),
+        ("overnight --site x", "No such option '--site'", None),
+        ("overnight --n 0", "--n must be at least 1 (trials per site)", None),
         ("c7 --source .", "No such option '--source'", None),
         ("c8 --site txti", "site 'txti' is retired since 2026-08-06: direct fetch: the page says", None),
         ("lst", "there is no plan or command 'lst'", "did you mean 'list'?"),
@@ -75,7 +77,7 @@ def test_an_unknown_plan_is_not_answered_with_plans_that_do_not_exist(capsys: py
     cli.run(["overday"])
     named = capsys.readouterr().err.split("plans and commands: ")[1].split(", ")
     assert set(re.findall(r"\bc\d\b", " ".join(named))) == {name for name in PLANS if name.startswith("c")}
-    assert set(PLANS) <= set(named)
+    assert set(PLANS) | set(SERIES) <= set(named)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +160,24 @@ def test_a_dry_run_prints_what_would_be_planned_and_writes_nothing(
     assert nothing_written(home)
 
 
+def test_a_night_is_c7_with_enough_runs_for_the_proof_and_three_more_plans(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["overnight", "--dry-run", "--json"]) == 0
+    sweeps = json.loads(capsys.readouterr().out)["sweeps"]
+    assert [(sweep["plan"], len(sweep["runs"])) for sweep in sweeps] == [
+        ("c7", 630),
+        ("c8", 30),
+        ("anon", 18),
+        ("shapes", 75),
+    ]
+    assert cli.run(["overnight", "--n", "2", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-1]) == ("would plan c7: known suite x 2, dry, 18 site-runs", "nothing was written")
+    assert "would plan c8: holdout suite x 2, dry, 30 site-runs" in lines
+    assert nothing_written(home)
+
+
 def test_a_list_of_a_farm_that_never_ran_is_empty_and_starts_nothing(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,13 +206,18 @@ def test_the_helps_defaults_are_the_plans(plan: str, capsys: pytest.CaptureFixtu
     assert f"Trials per site.  [default: {PLANS[plan].trials}]" in capsys.readouterr().out
 
 
+def test_the_default_of_a_nights_help_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["overnight", "--help"])
+    assert f"Trials per site of c7.  [default: {SERIES['overnight'][0].trials}]" in capsys.readouterr().out
+
+
 def test_a_dry_run_of_the_holdout_names_the_retired_sites_with_their_evidence(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["c8", "--dry-run"]) == 0
     retired = [line for line in capsys.readouterr().out.splitlines() if line.startswith("retired")]
-    assert [line.partition(" (")[0].rpartition(" ")[2] for line in retired] == ["dpaste", "txti"]
-    assert all("direct fetch: the page says" in line for line in retired)
+    assert [line.split()[3] for line in retired] == ["dpaste", "txti"]
+    assert all("(direct fetch: the page says" in line for line in retired)
     assert nothing_written(home)
 
 

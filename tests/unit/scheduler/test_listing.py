@@ -65,6 +65,13 @@ PROGRESS = Progress(
 )
 
 
+def test_a_dry_run_of_a_long_suite_fits_a_terminal_and_names_the_retired() -> None:
+    request = Request(plan="c8", n=None, sites=(), boxes=None)
+    lines = plan_lines(prepare(request, datetime(2026, 11, 29, tzinfo=UTC), Random(1), "anna@mini-3"))
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[3] for line in lines if line.startswith("retired since")] == ["dpaste", "txti"]
+
+
 def prepared() -> Any:
     request = Request(plan="c7", n=2, sites=("x", "gmail"), boxes=None)
     return prepare(request, datetime(2026, 11, 29, tzinfo=UTC), Random(1), "anna@mini-3")
@@ -151,4 +158,4 @@ def test_the_status_of_a_finished_sweep_tells_what_boxes_did_not_what_they_do_no
 def test_a_dry_run_tells_suite_counts_and_order() -> None:
     lines = plan_lines(prepared())
     assert lines[0] == "would plan c7: known suite x 2, dry, 4 site-runs"
-    assert lines[2:] == ["first trial: x gmail", "nothing was written"]
+    assert lines[2:] == ["first trial: x gmail"]

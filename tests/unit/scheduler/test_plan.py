@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from broker.errors import UsageError
 from broker.suites import Suite, load_suite
 from broker.types import Mode, Retirement, SiteTask
-from scheduler.plan import PLANS, choose_tasks, find_plan, name_sweep, plan_runs
+from scheduler.plan import PLANS, SERIES, choose_tasks, find_plan, name_sweep, plan_runs
 from scheduler.plan_commands import PLAN_NAMES
+from scheduler.request import Request, split
 
 C7 = PLANS["c7"]
 
@@ -130,7 +132,29 @@ def test_every_plan_is_dry_and_runs_each_living_site_of_its_suite(name: str, sui
 
 
 def test_the_command_line_offers_exactly_the_plans_there_are() -> None:
-    assert tuple(PLANS) == PLAN_NAMES
+    assert (*PLANS, *SERIES) == PLAN_NAMES
+
+
+def test_the_parts_of_a_night_are_plans_and_the_first_goes_before_the_others() -> None:
+    parts = split(Request(plan="overnight", n=None, sites=(), boxes=3, source=Path("/checkout")))
+    assert [(part.plan, part.n, part.priority) for part in parts] == [
+        ("c7", 70, 0),
+        ("c8", None, -1),
+        ("anon", None, -2),
+        ("shapes", None, -3),
+    ]
+    assert {(part.boxes, part.source) for part in parts} == {(3, Path("/checkout"))}
+    assert {part.plan for parts in SERIES.values() for part in parts} <= set(PLANS)
+
+
+def test_a_number_of_trials_for_a_night_is_that_of_its_first_plan_alone() -> None:
+    parts = split(Request(plan="overnight", n=34, sites=(), boxes=None))
+    assert [part.n for part in parts] == [34, None, None, None]
+
+
+def test_a_request_for_one_plan_is_itself() -> None:
+    request = Request(plan="c7", n=0, sites=("x",), boxes=None)
+    assert split(request) == (request,)
 
 
 def test_a_sweeps_name_tells_plan_and_utc_time() -> None:
