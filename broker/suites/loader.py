@@ -6,6 +6,7 @@ import hashlib
 import re
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,9 @@ from broker.types import Retirement, SiteTask
 
 _DISTINCT_PREFIX = 24
 _NONCE_LENGTH = 5
+# what is wrong with a pattern is told by us, once, with file and line
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +88,20 @@ class _Task(BaseModel):
     @classmethod
     def _is_a_pattern(cls, value: str) -> str:
         try:
-            re2.compile(value)
+            re2.compile(value, _QUIET)
         except re2.error as error:
-            raise ValueError(f"no regular expression: {error}") from error
+            (cause,) = error.args
+            raise ValueError(f"no regular expression: {cause.decode('utf-8', 'replace')}") from error
+        return value
+
+    @field_validator("editor_shape", mode="before")
+    @classmethod
+    def _is_a_word(cls, value: object) -> object:
+        words = [shape.value for shape in EditorShape]
+        if value not in words:
+            close = get_close_matches(str(value), words, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "docs/reference/suite-file.md lists those there are"
+            raise ValueError(f"{value!r} is no word for an editor; {hint}")
         return value
 
     @model_validator(mode="after")
@@ -96,6 +111,8 @@ class _Task(BaseModel):
             raise ValueError("entry must be an http or https address")
         if entered != self.host and not entered.endswith("." + self.host):
             raise ValueError(f"entry leads to {entered or 'nowhere'}, not to {self.host} or a subdomain")
+        if self.host not in self.prompt:
+            raise ValueError(f"the prompt does not name {self.host}")
         return self
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import re2
 
 from broker.errors import SuiteError, UsageError
 from broker.suites import load_suite, load_suite_file, suite_names
-from broker.types import plan_prompt
+from broker.suites.vocabulary import EditorShape, Flow
+from broker.types import SiteTask, plan_prompt
 
 GOOD = """name = "mine"
 version = 1
@@ -30,25 +34,100 @@ origin = "bv3"
 """
 
 
+SUITES = ("anon", "holdout", "known", "shapes")
+SHIPPED = [(name, task) for name in SUITES for task in load_suite(name).tasks]
+EVERY_TASK = pytest.mark.parametrize("task", [pytest.param(task, id=task.site) for _, task in SHIPPED])
+
+
+def is_within(host: str, other: str) -> bool:
+    return host == other or host.endswith(f".{other}")
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "mine.toml"
     path.write_text(text, "utf-8")
     return path
 
 
-def test_the_known_suite_has_its_nine_sites_and_one_quoted_payload_each() -> None:
-    suite = load_suite("known")
-    sites = "x linkedin reddit gmail youtube instagram tiktok substack twitch"
-    assert [task.site for task in suite.tasks] == sites.split()
-    for task in suite.tasks:
-        assert re.findall(r'"[^"]*"', plan_prompt(task, "probe k3f9x coverage")) == ['"probe k3f9x coverage"']
-        assert task.host in task.prompt
+def test_the_shipped_suites_have_these_sites() -> None:
+    assert suite_names() == SUITES
+    sites = {name: " ".join(task.site for task in load_suite(name).tasks) for name in SUITES}
+    assert sites["known"] == "x linkedin reddit gmail youtube instagram tiktok substack twitch"
+    assert sites["anon"] == "gtranslate deepl w3schools wikisandbox regex101 onlinegdb"
+    assert sites["holdout"] == (
+        "bsky mastodon devto lobsters pastebin discourse rentry dpaste controlc txti justpaste telegraph "
+        "disqus quill tinymce ckeditor codemirror"
+    )
+    assert {load_suite(name).name for name in SUITES} == set(SUITES)
 
 
-def test_every_shipped_suite_loads() -> None:
-    assert "known" in suite_names()
-    for name in suite_names():
-        assert load_suite(name).name == name
+def test_a_site_is_of_one_suite() -> None:
+    counted = Counter(task.site for _, task in SHIPPED)
+    assert [site for site, count in counted.items() if count > 1] == []
+
+
+def test_no_host_of_the_holdout_stands_in_another_suite() -> None:
+    held = [task.host for name, task in SHIPPED if name == "holdout"]
+    others = [task.host for name, task in SHIPPED if name != "holdout"]
+    assert [(one, other) for one in held for other in others if is_within(one, other) or is_within(other, one)] == []
+
+
+def test_the_holdout_alone_is_frozen_and_in_groups() -> None:
+    assert [name for name in SUITES if load_suite(name).is_frozen] == ["holdout"]
+    groups = [task.group for task in load_suite("holdout").tasks]
+    assert Counter(groups) == {"first": 6, "anonymous": 6, "editors": 5}
+    assert {task.group for name, task in SHIPPED if name != "holdout"} == {""}
+
+
+def test_what_is_retired_says_when_and_on_what_evidence() -> None:
+    retired = {task.site: task.retired for _, task in SHIPPED if task.retired}
+    assert retired.keys() == {"dpaste", "txti"}
+    for one in retired.values():
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", one.date)
+        assert one.evidence.startswith("direct fetch: ")
+
+
+def test_every_shape_has_one_site_in_the_shapes_suite() -> None:
+    assert [task.editor_shape for task in load_suite("shapes").tasks] == [shape.value for shape in EditorShape]
+    assert {task.site for task in load_suite("shapes").tasks} == {f"shape-{shape.value}" for shape in EditorShape}
+
+
+def test_no_host_of_the_shapes_can_be_a_site_of_the_web() -> None:
+    assert [task.host for task in load_suite("shapes").tasks if not task.host.endswith(".test")] == []
+
+
+def test_every_flow_is_met_by_a_site_that_can_be_measured() -> None:
+    assert {task.flow for _, task in SHIPPED if task.retired is None} == {flow.value for flow in Flow}
+
+
+@EVERY_TASK
+def test_a_prompt_quotes_the_payload_alone_and_names_its_host(task: SiteTask) -> None:
+    payload = task.payload.replace("{nonce}", "k3f9x")
+    assert re.findall(r'"[^"]*"', plan_prompt(task, payload)) == [f'"{payload}"']
+    assert task.entry in task.prompt
+
+
+@EVERY_TASK
+def test_an_entry_is_on_the_host_of_its_task(task: SiteTask) -> None:
+    assert is_within(str(urlsplit(task.entry).hostname), task.host)
+
+
+@EVERY_TASK
+def test_a_path_rule_compiles_and_begins_at_the_beginning(task: SiteTask) -> None:
+    re2.compile(task.path_rule)
+    assert task.path_rule.startswith("^/")
+
+
+def test_no_payload_can_pass_for_one_of_another_run() -> None:
+    begins = {
+        nonce: {task.payload.replace("{nonce}", nonce)[:24] for _, task in SHIPPED}
+        for nonce in ("k3f9x", "k3f9y", "00000")
+    }
+    assert len(set().union(*begins.values())) == sum(map(len, begins.values()))
+    # within a suite that is not about shapes each payload is another one, whatever the nonce
+    for name in ("known", "anon", "holdout"):
+        payloads = [task.payload.replace("{nonce}", "k3f9x") for task in load_suite(name).tasks]
+        assert len({payload[:24] for payload in payloads}) == len(payloads)
 
 
 def test_an_unknown_suite_names_the_ones_there_are() -> None:
