@@ -115,9 +115,8 @@ def make_clone(clone: Path) -> Place:
     for name in ("bv3", "pytest"):
         for script in distribution(name).entry_points.select(group="console_scripts"):
             path = place.binaries / script.name
-            path.write_text(
-                f"#!{place.binaries}/python\nimport sys\nfrom {script.module} import {script.attr}\nsys.exit({script.attr}())\n"
-            )
+            body = f"import sys\nfrom {script.module} import {script.attr}\nsys.exit({script.attr}())\n"
+            path.write_text(f"#!{place.binaries}/python\n{body}")
             path.chmod(0o755)
     facts = {
         "python": os.path.realpath(place.binaries / "python"),
@@ -189,6 +188,8 @@ def test_what_a_page_promises_and_is_not_so_is_told(tmp_path: Path, page: str, s
 
 
 def test_a_page_is_followed_in_its_order(tmp_path: Path) -> None:
-    page = "`a/b.txt`:\n\n```toml\none\n```\n\nAt the end of `a/b.txt`:\n\n```toml\ntwo\n```\n\n```sh\ncat a/b.txt\n```\n"
+    page = (
+        "`a/b.txt`:\n\n```toml\none\n```\n\nAt the end of `a/b.txt`:\n\n```toml\ntwo\n```\n\n```sh\ncat a/b.txt\n```\n"
+    )
     reader = Reader(clone=tmp_path, environment=dict(os.environ))
     assert reader.follow(page + "```text\none\nt…o\n```\n") == ["cat a/b.txt"]
