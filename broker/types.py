@@ -261,6 +261,8 @@ class PageRead:
     # text had NUL or lone surrogates, now U+FFFD
     sanitised: bool = False
     error: str = ""
+    # an editable may hold more than was read of it, so that absence in it is no evidence
+    in_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

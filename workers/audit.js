@@ -1,5 +1,7 @@
 // One expression, evaluated in the page's own world by /api/browser/command. Gives a JSON text:
-// {url, title, editables: [{frame, frame_url, kind, label, text, length}], frames, unread, password_form, challenge}.
+// {url, title, editables: [{frame, frame_url, kind, label, name, text, length, part}], echoes: [{name, text}], frames,
+// unread, takers, skipped, password_form, challenge}. `part`: the text is a part of what the editor holds; `echoes`:
+// text boxes that nobody can type in; `takers`: fields that take keys for something that is not known here.
 // Reads and never changes the page. What is counted in the texts is decided outside, where it can be tested.
 ((limits) => {
   'use strict';
@@ -12,7 +14,9 @@
     + '|complete the (security check|captcha|puzzle)|unusual traffic from your', 'i');
   const ASIDE = 'header, nav, footer, aside, [role=banner], [role=navigation], [role=contentinfo]';
 
-  const out = {url: location.href, title: document.title, editables: [], frames: 0, unread: 0};
+  const out = {
+    url: location.href, title: document.title, editables: [], echoes: [], frames: 0, unread: 0, takers: 0,
+  };
   const roots = [];
   const framesSeen = [];
 
@@ -34,8 +38,10 @@
 
   // Every open root of the page: documents of same-origin frames and open shadow roots, in reading order.
   const collect = (root, frame) => {
-    roots.push({root, frame});
+    const contexts = [];
+    roots.push({root, frame, contexts});
     for (const el of root.querySelectorAll('*')) {
+      if (el.editContext) contexts.push(el);
       if (el.shadowRoot) collect(el.shadowRoot, frame);
       if (el.localName !== 'iframe' && el.localName !== 'frame') continue;
       framesSeen.push(el);
@@ -47,37 +53,151 @@
     }
   };
 
-  const isBlocked = (el) => el.readOnly || el.disabled || el.getAttribute('aria-readonly') === 'true';
+  // Editors that take keys in one element, keep the text in a model, and paint as much of it as fits. Their text is
+  // what the library's own handle says; the painted lines are the second best: more lines may stand beyond them.
+  const MODELS = [
+    {
+      kind: 'ace', root: '.ace_editor', takers: '.ace_editor .ace_text-input', lines: '.ace_text-layer .ace_line',
+      open: (el) => el.env.editor,
+      read: (editor) => [editor.getValue(), editor.getReadOnly()],
+      isWhole: (el) => !isShown(el.querySelector('.ace_scrollbar-v')),
+    },
+    {
+      kind: 'codemirror5', root: '.CodeMirror', takers: '.CodeMirror > div > textarea, .CodeMirror .CodeMirror-code',
+      lines: '.CodeMirror-code .CodeMirror-line',
+      open: (el) => el.CodeMirror,
+      read: (editor) => [editor.getValue(), Boolean(editor.getOption('readOnly'))],
+      isWhole: (el) => !isShown(el.querySelector('.CodeMirror-vscrollbar')),
+    },
+    {
+      kind: 'codemirror6', root: '.cm-editor', takers: '.cm-editor .cm-content', lines: '.cm-content .cm-line',
+      open: (el) => {
+        const content = el.querySelector('.cm-content');
+        return content.cmTile?.root?.view ?? content.cmTile?.view ?? content.cmView?.rootView?.view ?? content.cmView.view;
+      },
+      read: (view) => [view.state.doc.toString(), view.state.readOnly || !view.contentDOM.isContentEditable],
+      isWhole: (el) => !el.querySelector('.cm-gap'),
+    },
+    {
+      kind: 'monaco', root: '.monaco-editor', lines: '.view-lines .view-line',
+      takers: '.monaco-editor .native-edit-context, .monaco-editor .ime-text-area, .monaco-editor textarea.inputarea',
+      open: (el) => el.ownerDocument.defaultView.monaco.editor.getEditors().find((one) => one.getDomNode() === el),
+      read: (editor) => [editor.getValue(), Boolean(editor.getRawOptions().readOnly)],
+      isWhole: (el, lines) => {
+        const boxes = lines.map(boxOf);
+        const top = Math.min(...lines.map((line) => parseFloat(line.style.top) || 0));
+        return top === 0 && Math.max(...boxes.map((box) => box.bottom)) < boxOf(el).bottom;
+      },
+    },
+  ];
+  const ALL_TAKERS = MODELS.map((model) => model.takers).join(', ');
+  const isShown = (el) => Boolean(el?.getClientRects().length);
+  const readPainted = (el, model) => {
+    const lines = [...el.querySelectorAll(model.lines)];
+    // they stand in the order in which they were painted
+    const placed = lines.map((line) => ({line, top: boxOf(line).top})).sort((a, b) => a.top - b.top);
+    const text = placed.map(({line}) => line.textContent).join('\n');
+    const isReadOnly = Boolean(el.querySelector(model.takers)?.matches('[readonly], [aria-readonly=true]'));
+    return {text, part: !lines.length || !model.isWhole(el, lines), isReadOnly};
+  };
+  const readModel = (el, model) => {
+    try {
+      const [text, isReadOnly] = model.read(model.open(el));
+      if (typeof text === 'string') return {text, part: false, isReadOnly};
+    } catch {
+      // no handle, or one of another release
+    }
+    return readPainted(el, model);
+  };
+
+  const isBlocked = (el) => el.readOnly || el.matches(':disabled') || el.getAttribute('aria-readonly') === 'true';
+  // what measures or mirrors a field for its page, and nobody ever sees
+  const isMirror = (el) => el.getAttribute('aria-hidden') === 'true' && el.tabIndex < 0;
+  const isField = (kind) => kind === 'textarea' || kind === 'input';
   const kindOf = (el) => {
     if (el.localName === 'textarea') return 'textarea';
     if (el.localName === 'input') return TEXT_INPUTS.has(el.type) ? 'input' : '';
     if (el.editContext) return 'editcontext';
     if (el.localName === 'body' && el.ownerDocument.designMode === 'on') return 'contenteditable';
     if (el.isContentEditable && !el.parentElement?.isContentEditable) return 'contenteditable';
+    if (el.getAttribute('contenteditable') === 'false') return '';
     if (el.getAttribute('role') === 'textbox' && !el.isContentEditable) return 'textbox';
     return '';
   };
   const textOf = (el, kind) => {
-    if (kind === 'textarea' || kind === 'input') return el.value;
-    return kind === 'editcontext' ? el.editContext.text : el.innerText ?? '';
+    if (isField(kind)) return el.value;
+    if (kind === 'editcontext') return el.editContext.text;
+    // innerText says what is painted, and paint may be in capitals
+    const isRecast = el.ownerDocument.defaultView?.getComputedStyle(el).textTransform !== 'none';
+    return (isRecast ? el.textContent : el.innerText) ?? '';
+  };
+  // What a listing calls it, as far as its own attributes say.
+  const nameOf = (el) => {
+    const ids = (el.getAttribute('aria-labelledby') ?? '').split(/\s+/).filter(Boolean);
+    const referred = ids.map((id) => el.getRootNode().getElementById?.(id)?.textContent ?? '').join(' ').trim();
+    const labels = [...(el.labels ?? [])].map((label) => label.textContent).join(' ').trim();
+    return referred || el.getAttribute('aria-label') || labels || el.getAttribute('title')
+      || el.getAttribute('placeholder') || '';
   };
   const labelOf = (el) => el.getAttribute('aria-label') || el.getAttribute('placeholder')
     || el.getAttribute('name') || el.id || '';
 
   const editors = [];
-  const readEditables = ({root, frame}) => {
-    const url = root.nodeType === Node.DOCUMENT_NODE ? root.location?.href : root.ownerDocument.location?.href;
+  const add = ({el, kind, text, part, frame, named = el}) => {
+    editors.push({el, kind});
+    const url = el.ownerDocument.location?.href ?? '';
+    const names = {label: labelOf(named).slice(0, 80), name: nameOf(named).slice(0, 200)};
+    out.editables.push({frame, frame_url: url, kind, ...names, length: text.length, text, part});
+  };
+  const addEcho = (el, text) => {
+    if (text) out.echoes.push({name: nameOf(el).slice(0, 200), text: text.slice(0, limits.echo)});
+  };
+  const WRITABLE = '[contenteditable=""], [contenteditable=true], [contenteditable=plaintext-only]';
+  const readModels = ({root, frame}, wholes) => {
+    for (const model of MODELS) {
+      for (const el of root.querySelectorAll(model.root)) {
+        // what stands within another editor is among that one's words
+        if (!isVisible(el) || el.parentElement?.closest(`${WRITABLE}, ${model.root}`)) continue;
+        wholes.push(el);
+        const {text, part, isReadOnly} = readModel(el, model);
+        const named = el.querySelector(model.takers) ?? el;
+        if (isReadOnly) addEcho(named, text);
+        else add({el, kind: model.kind, text, part, frame, named});
+      }
+    }
+  };
+  const focused = () => {
+    let el = document.activeElement;
+    while (el) {
+      const inner = el.shadowRoot?.activeElement ?? el.contentDocument?.activeElement;
+      if (!inner) return el;
+      el = inner;
+    }
+    return null;
+  };
+  const readEditables = ({root, frame, contexts}) => {
+    const wholes = [];
+    readModels({root, frame}, wholes);
     const taken = [];
-    for (const el of root.querySelectorAll('textarea, input, [contenteditable], [role=textbox], body')) {
+    const found = [...root.querySelectorAll('textarea, input, [contenteditable], [role=textbox], body'), ...contexts];
+    for (const el of new Set(found)) {
       const kind = kindOf(el);
-      if (!kind || isBlocked(el) || !isVisible(el)) continue;
+      if (!kind || !isVisible(el) || isMirror(el) || el.matches(ALL_TAKERS)) continue;
+      if (isField(kind) && !isLarge(el, 8, 8)) {
+        // the text is somewhere else, if it is of a text at all
+        if (el === keyTaker) out.takers += 1;
+        continue;
+      }
       // the words of an editor within another are the outer one's words too; a field's value is not
-      const hasValue = kind === 'textarea' || kind === 'input';
-      if (!hasValue && taken.some((outer) => outer !== el && outer.contains(el))) continue;
-      if (!hasValue) taken.push(el);
-      editors.push({el, kind});
-      const text = textOf(el, kind);
-      out.editables.push({frame, frame_url: url ?? '', kind, label: labelOf(el).slice(0, 80), length: text.length, text});
+      if (!isField(kind) && taken.some((outer) => outer !== el && outer.contains(el))) continue;
+      if (kind === 'textbox' && wholes.some((inner) => el.contains(inner))) continue;
+      if (isBlocked(el)) {
+        addEcho(el, textOf(el, kind));
+        continue;
+      }
+      if (!isField(kind)) taken.push(el);
+      // an EditContext may hold no more than the lines around the caret
+      add({el, kind, text: textOf(el, kind), part: kind === 'editcontext', frame});
     }
   };
 
@@ -108,6 +228,7 @@
   };
 
   collect(document, 0);
+  const keyTaker = focused();
   roots.forEach(readEditables);
   out.password_form = isSignInWall();
   out.challenge = isChallengeShown();
@@ -121,6 +242,7 @@
     return {...item, text};
   });
   out.skipped = full.length - brought.length;
+  out.echoes = out.echoes.slice(0, limits.echoes);
   out.editables = [...brought, ...empty];
   return JSON.stringify(out);
 })

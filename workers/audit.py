@@ -23,7 +23,7 @@ SETTLED_S = 0.7
 # What fails sooner was answered: a page on its way elsewhere can't be read, and can soon after.
 _AT_ONCE_MS = 500
 # All that a page may bring over: an answer of some hundred kB still comes in time.
-_LIMITS = {"chars": 400_000, "full": 500, "empty": 20}
+_LIMITS = {"chars": 400_000, "full": 500, "empty": 20, "echoes": 40, "echo": 1_000}
 
 
 def make_expression() -> str:
@@ -58,28 +58,33 @@ def choose_cards(cards: Mapping[str, str | None], spawners: frozenset[str]) -> t
 
 
 def read_cards(product: ProductClient, target: AuditTarget) -> tuple[PageRead, ...]:
-    """One read per card at once, and another of each that has editables once they have settled.
+    """One read per card at once, and another of each that may tell more once its editors have settled.
 
     A card whose read failed at once is read again while the window lasts. One that could not be done in time says so.
+    Frames that can't be entered are asked about with the settled read alone: a listing of a page with a hundred of
+    them takes as long as the rest of the window, and the settled read must not wait for it.
     """
-    reads = _read_each(product, target.cards, target)
-    again = [read.card for read in reads if read.editables or _may_recover(read)]
+    reads = _read_each(product, target.cards, target, with_listing=False)
+    again = [read.card for read in reads if read.editables or read.frames_unread or _may_recover(read)]
     at_s = max(target.ended_s + SETTLED_S, time.monotonic())
     while again and at_s < target.deadline_s:
         time.sleep(max(0.0, at_s - time.monotonic()))
-        later = _read_each(product, again, target)
+        later = _read_each(product, again, target, with_listing=True)
         reads += later
         again = [read.card for read in later if _may_recover(read)]
         at_s = time.monotonic() + SETTLED_S
     return reads
 
 
-def _read_each(product: ProductClient, cards: Sequence[str], target: AuditTarget) -> tuple[PageRead, ...]:
+def _read_each(
+    product: ProductClient, cards: Sequence[str], target: AuditTarget, *, with_listing: bool
+) -> tuple[PageRead, ...]:
     """One read per card, each with an equal part of the time that is left: one that hangs costs no other its read."""
     reads = []
     for left, card in zip(range(len(cards), 0, -1), cards, strict=True):
         now_s = time.monotonic()
-        reads.append(_read_card(product, card, target, until_s=now_s + (target.deadline_s - now_s) / left))
+        until_s = now_s + (target.deadline_s - now_s) / left
+        reads.append(_read_card(product, card, target, until_s=until_s, with_listing=with_listing))
     return tuple(reads)
 
 
@@ -87,14 +92,16 @@ def _may_recover(read: PageRead) -> bool:
     return bool(read.error) and read.duration_ms < _AT_ONCE_MS
 
 
-def _read_card(product: ProductClient, card: str, target: AuditTarget, *, until_s: float) -> PageRead:
+def _read_card(
+    product: ProductClient, card: str, target: AuditTarget, *, until_s: float, with_listing: bool
+) -> PageRead:
     """What the card's page shows now. Never raises a ProductError: the read itself says what went wrong."""
     begun_s = time.monotonic()
     offset_ms = round((begun_s - target.ended_s) * 1000)
     listing = None
     try:
         plain = _read_page(product, card, until_s - begun_s)
-        if plain.get("unread"):
+        if with_listing and plain.get("unread"):
             listing = _list_elements(product, card, until_s - time.monotonic())
     except ProductError as error:
         return blind_read(

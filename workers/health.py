@@ -13,7 +13,7 @@ from broker.types import Mode, Seen
 from workers.boxfile import BoxFile
 from workers.client.errors import ProductError
 from workers.healthpage import serve_page
-from workers.page import count_payload
+from workers.pagewords import count_payload
 from workers.preflight import Preflight, Refusal
 from workers.trial import TrialOrder, TrialReport, hold_product, run_trial
 

@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.codec import clean_text
-from broker.markers import read_pattern
 from broker.types import Editable, PageRead, Seen
+from workers.listed import count_beyond, read_rows
+from workers.pagewords import count_payload
 
 KEPT_EDITABLES = 40
 KEPT_TEXT_CHARS = 200
 KEPT_LABEL_CHARS = 80
 KEPT_URL_CHARS = 2000
-
-_DOUBLE_QUOTES = "\u201c\u201d\u201e\u00ab\u00bb"
-_SINGLE_QUOTES = "\u2018\u2019\u201a"
-_QUOTES = str.maketrans(dict.fromkeys(_DOUBLE_QUOTES, '"') | dict.fromkeys(_SINGLE_QUOTES, "'"))
-# What editors put into empty or edited text, and nobody typed.
-_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad]")
-# A text box in the accessibility listing (contract section 4), with its value.
-_LISTED_VALUE = re.compile(read_pattern("reply_listed_value"), re.MULTILINE)
-# The listing cuts values; a payload's first 24 characters tell it from any other.
-_LISTED_VALUE_CHARS = 60
-_DISTINCT_CHARS = 24
-
-
-def normalise(text: str) -> str:
-    """The text as a reader sees it: one space for any white space, straight quotes, nothing invisible."""
-    plain = _INVISIBLE.sub("", unicodedata.normalize("NFC", text)).translate(_QUOTES)
-    return " ".join(plain.split())
-
-
-def count_payload(text: str, payload: str) -> int:
-    """How often the text holds the payload, both normalised."""
-    wanted = normalise(payload)
-    return normalise(text).count(wanted) if wanted else 0
-
-
-def count_listed(listing: str, payload: str) -> int:
-    """How many text boxes of an accessibility listing hold the payload, as far as the listing shows values."""
-    wanted = normalise(payload)
-    values = [normalise(value) for value in _LISTED_VALUE.findall(listing)]
-    if len(wanted) <= _LISTED_VALUE_CHARS - 2:
-        return sum(wanted in value for value in values)
-    return sum(wanted[:_DISTINCT_CHARS] in value for value in values)
 
 
 def read_editables(plain: Sequence[Mapping[str, Any]], payload: str) -> tuple[tuple[Editable, ...], bool]:
@@ -72,9 +39,15 @@ def read_editables(plain: Sequence[Mapping[str, Any]], payload: str) -> tuple[tu
 
 
 def is_read_in_part(plain: Mapping[str, Any]) -> bool:
-    """Whether the page held more text in editables than was brought over."""
+    """Whether editables of the page may hold more than was read of them.
+
+    More text than is brought over; an editor of which only the painted lines could be had; a field of a few pixels
+    that takes the keys of something whose text is not known to be anywhere.
+    """
+    if plain.get("skipped") or plain.get("takers"):
+        return True
     items = plain.get("editables", ())
-    return bool(plain.get("skipped")) or any(len(item.get("text", "")) < item.get("length", 0) for item in items)
+    return any(item.get("part") or len(item.get("text", "")) < item.get("length", 0) for item in items)
 
 
 def judge_payload(*, count: int, frames_unread: int, in_part: bool) -> Seen:
@@ -99,13 +72,13 @@ def interpret(
     title, title_dirty = clean_text(str(plain.get("title", "")))
     count = sum(editable.payload_count for editable in editables)
     unread = int(plain.get("unread", 0))
-    holding = sum(editable.payload_count > 0 for editable in editables)
-    beyond = max(0, count_listed(listing, payload) - holding) if listing is not None else 0
-    if beyond:
+    beyond = count_beyond(read_rows(listing or "", payload), find_holders(plain, payload))
+    if unread and beyond:
         # the listing showed it where evaluate can't enter
         editables = (_listed_editable(beyond), *editables)
         count += beyond
         unread = max(0, unread - 1)
+    in_part = is_read_in_part(plain)
     return PageRead(
         card=card,
         after_dispatch=after_dispatch,
@@ -113,7 +86,7 @@ def interpret(
         duration_ms=duration_ms,
         url=clean_text(str(plain.get("url", "")))[0][:KEPT_URL_CHARS],
         title=title[:KEPT_TEXT_CHARS],
-        payload=judge_payload(count=count, frames_unread=unread, in_part=is_read_in_part(plain)),
+        payload=judge_payload(count=count, frames_unread=unread, in_part=in_part),
         payload_count=count,
         editables=editables[:KEPT_EDITABLES],
         frames=int(plain.get("frames", 0)),
@@ -121,7 +94,17 @@ def interpret(
         password_form=_seen(plain.get("password_form")),
         challenge=_seen(plain.get("challenge")),
         sanitised=sanitised or title_dirty,
+        in_part=in_part,
     )
+
+
+def find_holders(plain: Mapping[str, Any], payload: str) -> list[str]:
+    """The names of all text boxes that hold the payload where the page could be read, also of those that only echo it.
+
+    A listing may have a row for each of them.
+    """
+    items = [*plain.get("editables", ()), *plain.get("echoes", ())]
+    return [str(item.get("name", "")) for item in items if count_payload(str(item.get("text", "")), payload)]
 
 
 def blind_read(*, card: str, after_dispatch: int, offset_ms: int, duration_ms: int, error: str) -> PageRead:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from broker.types import Seen
-from workers.page import count_payload
+from workers.pagewords import count_payload
 from workers.rawbrowser import CouldNotLookError, PageView, RawBrowser, Visit, is_same_place, parse_address
 
 _POLL_S = 0.25

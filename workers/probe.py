@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workers.page import count_payload, normalise
+from workers.pagewords import count_payload, normalise
 from workers.trial import TrialReport
 
 _ROLES = ("user", "assistant", "system", "thinking", "tool_call", "tool_result")

@@ -23,6 +23,8 @@ FILLED = {
     "challenge": False,
 }
 EMPTY = FILLED | {"editables": []}
+CLOSED = EMPTY | {"unread": 100}
+LISTED = f'[1]<textbox "Comment" value="{PAYLOAD}">'
 AWAY = "Execution context was destroyed"
 
 
@@ -57,6 +59,14 @@ class Product:
         if isinstance(answer, str):
             raise CommandFailedError(answer)
         return json.dumps(answer)
+
+    def command(self, action: str, card: str, _params: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        assert action == "list_interactives"
+        answer = self.answers[card].pop(0)
+        if answer is None:
+            self.clock.sleep(timeout_s)
+            raise BackendAwayError("no answer in time", may_have_arrived=True)
+        return {"text": answer}
 
 
 @pytest.fixture
@@ -119,3 +129,15 @@ def test_after_the_window_nothing_is_asked_and_each_card_says_so(clock: Clock) -
         ("a", "the time to read the page was over"),
         ("b", "the time to read the page was over"),
     ]
+
+
+def test_frames_that_can_not_be_entered_are_asked_about_once_the_page_has_settled(clock: Clock) -> None:
+    first, second = read(clock, {"a": [CLOSED, CLOSED, LISTED]})
+    assert (first.payload, first.frames_unread) == (Seen.COULD_NOT_LOOK, 100)
+    assert (second.payload, second.payload_count, second.offset_ms) == (Seen.SEEN, 1, 700)
+
+
+def test_a_listing_that_takes_all_the_time_costs_neither_read_of_the_page(clock: Clock) -> None:
+    reads = read(clock, {"a": [FILLED | {"unread": 100}, FILLED | {"unread": 100}, None]})
+    assert [(one.payload, one.payload_count, one.frames_unread) for one in reads] == [(Seen.SEEN, 1, 100)] * 2
+    assert reads[1].offset_ms == 700

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from broker.types import Seen
-from workers.page import blind_read, count_listed, count_payload, interpret, normalise
+from workers.page import blind_read, interpret
+from workers.pagewords import count_payload, normalise
 
 PAYLOAD = "probe k3f9x coverage alpha"
 
@@ -36,6 +37,7 @@ def test_white_space_and_invisible_characters_do_not_hide_the_payload(text: str)
 def test_typographic_quotes_count_as_straight_ones() -> None:
     assert normalise("\u201csay\u201d \u2018it\u2019") == "\"say\" 'it'"
     assert count_payload("he said \u201chi\u201d", 'said "hi"') == 1
+    assert count_payload("probe k3f9x shape\u2019s own text \u2026 \u2014", "shape's own text ... --") == 1
 
 
 def test_a_doubled_fill_is_counted_twice() -> None:
@@ -51,6 +53,15 @@ def test_page_without_the_payload_is_absent_only_when_all_of_it_was_read() -> No
     assert read({"editables": [editable("draft")], "unread": 1}).payload is Seen.COULD_NOT_LOOK
     assert read({"editables": [editable("draft", length=9_000)]}).payload is Seen.COULD_NOT_LOOK
     assert read({"editables": [], "skipped": 3}).payload is Seen.COULD_NOT_LOOK
+    assert read({"editables": [], "takers": 1}).payload is Seen.COULD_NOT_LOOK
+
+
+def test_painted_lines_of_a_longer_text_prove_what_they_show_and_nothing_else() -> None:
+    page = read({"editables": [editable("draft", part=True)]})
+    assert (page.payload, page.in_part) == (Seen.COULD_NOT_LOOK, True)
+    page = read({"editables": [editable(PAYLOAD, part=True)]})
+    assert (page.payload, page.payload_count, page.in_part) == (Seen.SEEN, 1, True)
+    assert not read({"editables": [editable(PAYLOAD)]}).in_part
 
 
 def test_answers_that_the_page_did_not_give_are_could_not_look() -> None:
@@ -73,19 +84,27 @@ def test_what_the_listing_repeats_of_the_page_itself_is_not_counted_again() -> N
     assert (page.payload_count, page.frames_unread) == (1, 1)
 
 
+def test_second_copy_in_a_frame_that_could_not_be_entered_is_counted() -> None:
+    listing = f'[2]<textbox "Comment" value="{PAYLOAD}">'
+    own = editable(PAYLOAD, name="Post")
+    assert read({"editables": [own], "unread": 100}, listing).payload_count == 2
+    assert read({"editables": [own], "unread": 100}, listing.replace("Comment", "Post")).payload_count == 1
+
+
+def test_row_of_a_result_pane_is_no_copy_in_a_frame() -> None:
+    listing = f'[1]<textbox "Source" value="{PAYLOAD}">\n[2]<textbox "Result" value="{PAYLOAD}">'
+    plain = {
+        "editables": [editable(PAYLOAD, name="Source")],
+        "unread": 100,
+        "echoes": [{"name": "Result", "text": PAYLOAD}],
+    }
+    page = read(plain, listing)
+    assert (page.payload, page.payload_count, page.frames_unread) == (Seen.SEEN, 1, 100)
+
+
 def test_listing_without_the_payload_leaves_the_frame_unread() -> None:
     page = read({"editables": [], "unread": 1}, '[2]<textbox "Post" value="other">')
     assert (page.payload, page.frames_unread) == (Seen.COULD_NOT_LOOK, 1)
-
-
-def test_listing_counts_text_boxes_and_no_buttons() -> None:
-    assert count_listed(f'[1]<button "{PAYLOAD}" value="{PAYLOAD}">', PAYLOAD) == 0
-    assert count_listed(f'[1]<combobox "" ctx="a" value="{PAYLOAD}">', PAYLOAD) == 1
-
-
-def test_long_payload_is_known_by_its_beginning_in_a_listing() -> None:
-    payload = f"{PAYLOAD} {'and more ' * 20}"
-    assert count_listed(f'[1]<textbox "a" value="{payload[:60]}">', payload) == 1
 
 
 def test_hostile_text_is_replaced_and_said() -> None:
