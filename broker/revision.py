@@ -37,12 +37,24 @@ def is_clean(root: Path) -> bool:
     return not _git(root, "status", "--porcelain", "--ignore-submodules=all", settings=quiet).strip()
 
 
+def list_tracked(root: Path) -> tuple[tuple[str, str], ...]:
+    """The mode and the path of every file that git tracks there. Raises RevisionError when git does not tell it."""
+    listed = _ask(root, "ls-files", "--stage", "-z").decode("utf-8", "surrogateescape")
+    entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
+    # of a file in conflict, git lists each side
+    return tuple(dict.fromkeys((about.split(" ", 1)[0], name) for about, name in entries))
+
+
 def name_revision(head: str, *, clean: bool) -> str:
     """The name: `+changes` stands behind the commit of a tree that differs from it."""
     return head if clean else f"{head}+changes"
 
 
 def _git(root: Path, *arguments: str, settings: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
+    return _ask(root, *arguments, settings=settings, may_fail=may_fail).decode("utf-8", "replace")
+
+
+def _ask(root: Path, *arguments: str, settings: Mapping[str, str] | None = None, may_fail: bool = False) -> bytes:
     command = ["git", "--no-pager", "--no-optional-locks", *(part for one in _SAFE for part in ("-c", one))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {
@@ -72,4 +84,4 @@ def _git(root: Path, *arguments: str, settings: Mapping[str, str] | None = None,
     if done.returncode and not may_fail:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
         raise RevisionError(f"git refuses {root}: {lines[-1]}", hint=f"git -C {root} status")
-    return done.stdout.decode("utf-8", "replace")
+    return done.stdout

@@ -15,13 +15,17 @@ import click
 from broker.errors import EXIT_OK, UsageError
 from broker.requester import name_requester
 from broker.settings import Settings, load_settings
+from broker.store.freezes import SearchedSource
 from broker.store.progress import read_boxes, read_progress
 from broker.store.sweeps import IMPORT_PLAN, SweepRow, create_sweep, find_sweep, list_sweeps, order, refuse_nameless
 from scheduler import listing
+from scheduler.admission import admit_frozen, preview_frozen, search_hosts
 from scheduler.breaches import clear_breaches, refuse_breaches
 from scheduler.course import Wishes, close_course, run_course
 from scheduler.errors import InterruptError
 from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
+from scheduler.freeze_listing import standing_document, standing_lines
+from scheduler.freezing import Standing
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
 from scheduler.listing import count
@@ -41,17 +45,21 @@ def start_plan(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool)
     _refuse_gate_without_end(wishes, detach=detach)
     now, random, name = datetime.now(UTC), SystemRandom(), name_requester()
     planned = [prepare(part, now, random, name) for part in split(request)]
+    sources = [search_hosts(prepared.suite, request.source) for prepared in planned]
+    # before a farm is started for it; judged again in the very transaction that plans
+    standings = [_look_at_freezes(settings, prepared) for prepared in planned]
     if dry_run:
-        return _show_planned(planned, wishes)
+        return _show_planned(planned, [*zip(standings, sources, strict=True)], wishes)
     if not detach:
         refuse_unwritable(wishes.out)
     sweep_ids = [prepared.sweep.id for prepared in planned]
     with _join(settings, request.boxes, undone="nothing was planned") as (farm, interrupts):
         with farm.begin() as connection:
-            for prepared in planned:
+            for prepared, source in zip(planned, sources, strict=True):
                 if not request.unverified:
                     refuse_unverified(read_boxes(connection), prepared.sweep.mode)
                 create_sweep(connection, prepared.sweep)
+                _tell(standing_lines(admit_frozen(connection, prepared.sweep, prepared.suite, source), source))
         for sweep in (prepared.sweep for prepared in planned):
             runs = count(len(sweep.runs), "site-run")
             _note(f"{sweep.id}: {sweep.suite} suite x {sweep.trials}, {sweep.mode}, {runs}")
@@ -62,11 +70,24 @@ def start_plan(request: Request, wishes: Wishes, *, detach: bool, dry_run: bool)
         return run_course(farm, sweep_ids[0], wishes, interrupts, may_pause=True, known_verdict=0)
 
 
-def _show_planned(planned: Sequence[Prepared], wishes: Wishes) -> int:
-    lines = [line for prepared in planned for line in listing.plan_lines(prepared)]
-    documents = [listing.plan_document(prepared) for prepared in planned]
+def _show_planned(
+    planned: Sequence[Prepared],
+    found: Sequence[tuple[Sequence[Standing], SearchedSource | None]],
+    wishes: Wishes,
+) -> int:
+    pairs = [*zip(planned, found, strict=True)]
+    lines = [line for one, frozen in pairs for line in (*listing.plan_lines(one), *standing_lines(*frozen))]
+    documents = [listing.plan_document(one, standing_document(*frozen)) for one, frozen in pairs]
     document = documents[0] if len(documents) == 1 else listing.series_document(documents)
     return _print([*lines, "nothing was written"], document, as_json=wishes.as_json)
+
+
+def _look_at_freezes(settings: Settings, prepared: Prepared) -> tuple[Standing, ...]:
+    """The groups of a frozen suite as the plan would find them now; of another suite, none. Nothing is written."""
+    if not prepared.suite.is_frozen or not _has_store(settings):
+        return preview_frozen(None, prepared.sweep, prepared.suite)
+    with join_store(settings) as store, store.begin() as connection:
+        return preview_frozen(connection, prepared.sweep, prepared.suite)
 
 
 def show_list(limit: int, *, as_json: bool) -> int:

@@ -89,8 +89,8 @@ def running_ones(number: int) -> str:
     return f"{number} running {'one finishes' if number == 1 else 'ones finish'}"
 
 
-def plan_document(prepared: Prepared) -> dict[str, Any]:
-    """What `--dry-run --json` prints: what would be planned."""
+def plan_document(prepared: Prepared, frozen: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What `--dry-run --json` prints: what would be planned. `frozen`: what was found of a frozen suite's groups."""
     sweep = prepared.sweep
     return {
         "schema": SCHEMA,
@@ -103,6 +103,7 @@ def plan_document(prepared: Prepared) -> dict[str, Any]:
         "boxes": sweep.params["boxes"],
         "unverified": sweep.params["unverified"],
         "retired": [{"site": site, **asdict(retired)} for site, retired in _retired(prepared.suite)],
+        "frozen": frozen,
         "runs": [{"site": run.site, "trial": run.trial, "order": run.order_key} for run in sweep.runs],
     }
 

@@ -71,6 +71,8 @@ sweeps = sa.Table(
     _time("deadline"),
     _time("finished_at"),
     _one_of("mode", ("dry", "live"), "mode"),
+    # a holdout that was written on is none any more: reach only
+    sa.CheckConstraint("suite <> 'holdout' or mode <> 'live'", name="holdout"),
     sa.CheckConstraint("trials >= 1", name="trials"),
     sa.CheckConstraint("retries >= 0", name="retries"),
 )
@@ -349,4 +351,48 @@ box_events = sa.Table(
     _json("facts"),
     sa.Index("ix_box_events_run_id", "run_id"),
     sa.Index("ix_box_events_box_id", "box", "id"),
+)
+
+# What a group of a frozen suite was frozen with. A trigger refuses every change and deletion, here and in its uses.
+freezes = sa.Table(
+    "freezes",
+    metadata,
+    _identity(),
+    sa.Column("suite", sa.Text, nullable=False),
+    sa.Column("group", sa.Text, nullable=False),
+    # of the tasks (broker/freezes.py)
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("frozen_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("product_revision", sa.Text, nullable=False),
+    sa.Column("frozen_by", sa.Text, nullable=False),
+    # another harness has frozen it
+    sa.Column("taken_over", sa.Boolean, nullable=False),
+    sa.Column("reason", sa.Text),
+    # the freeze that this one takes the place of
+    sa.Column("follows", sa.ForeignKey("freezes.id"), unique=True),
+    # so that what differs can be named
+    sa.Column("tasks", JSONB, nullable=False),
+    _time("recorded_at", now=True),
+    sa.UniqueConstraint("suite", "group"),
+    sa.CheckConstraint("(follows is null) = (reason is null)", name="reason"),
+)
+
+# The ledger: one row per sweep and freeze that it was planned with.
+freeze_uses = sa.Table(
+    "freeze_uses",
+    metadata,
+    _identity(),
+    sa.Column("sweep_id", sa.ForeignKey("sweeps.id"), nullable=False),
+    sa.Column("freeze_id", sa.ForeignKey("freezes.id"), nullable=False),
+    _time("used_at", now=True),
+    # the checkout that was searched for its hosts, and in how many files; null: none was
+    sa.Column("source_revision", sa.Text),
+    sa.Column("source", sa.Text),
+    sa.Column("source_files", sa.Integer),
+    sa.Column("requested_by", sa.Text, nullable=False),
+    sa.UniqueConstraint("sweep_id", "freeze_id"),
+    sa.CheckConstraint(
+        "(source is null) = (source_revision is null) and (source is null) = (source_files is null)", name="source"
+    ),
+    sa.Index("ix_freeze_uses_freeze_id", "freeze_id", "id"),
 )
