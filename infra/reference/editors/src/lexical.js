@@ -4,7 +4,7 @@ import { registerPlainText } from "@lexical/plain-text";
 import { $createParagraphNode, $createTextNode, $getRoot, createEditor } from "lexical";
 import { makeHandle } from "./handle";
 
-export function mount(node, { onText }) {
+export function mount(node, { onText = () => {} } = {}) {
   const editor = createEditor({ namespace: "chat", onError: (error) => { throw error; } });
   node.contentEditable = "true";
   editor.setRootElement(node);

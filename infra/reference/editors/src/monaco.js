@@ -5,7 +5,7 @@ import { makeHandle } from "./handle";
 
 const STYLES = document.currentScript.src.replace(/\.js$/, ".css");
 
-export function mount(node, { label, onText }) {
+export function mount(node, { label, onText = () => {} } = {}) {
   const styles = Object.assign(document.createElement("link"), { rel: "stylesheet", href: STYLES });
   document.head.append(styles);
   const editor = monaco.editor.create(node, {
