@@ -155,6 +155,40 @@ def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> in
     return commands.cancel_sweep(sweep, _wishes(as_json, gate, out), detach=detach)
 
 
+@main_group.command()
+@click.argument("suite")
+@click.option("--reason", metavar="TEXT", help="Why a group that changed is frozen anew, as a new group.")
+@click.option("--product-revision", "revision", metavar="REV", help="The product revision that it is frozen at.")
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="CHECKOUT",
+    help="A git checkout of the product: its revision is taken, and its source must name none of the suite's hosts.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def freeze(suite: str, reason: str | None, revision: str | None, source: Path | None, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Freeze each group of SUITE that is not frozen yet: its tasks, the date, the product's revision, and by whom.
+
+    A group that is frozen as it stands is left so. One that changed is refused, unless a --reason is given: then a new
+    group is begun in its place, `first-2` for `first`, whose uses are counted from 1. Nothing frozen is forgotten.
+
+    Prints what to commit in broker/freezes.toml, so that every other farm knows of it.
+    """
+    from scheduler import freeze_commands
+
+    return freeze_commands.freeze_suite(suite, reason=reason, revision=revision, source=source, as_json=as_json)
+
+
+@main_group.command()
+@click.argument("suite", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def freezes(suite: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
+    """List what was frozen, of SUITE or of all, and every sweep that has used it."""
+    from scheduler import freeze_commands
+
+    return freeze_commands.show_freezes(suite, as_json=as_json)
+
+
 @main_group.command(hidden=True)
 def dispatcher() -> int:
     """Hand runs to boxes until told to stop; started by the farm."""

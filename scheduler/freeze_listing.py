@@ -9,6 +9,7 @@ from typing import Any
 from broker.freezes import Freeze
 from broker.store.freezes import FreezeRow, FreezeUse, SearchedSource
 from scheduler.freezing import Frozen, Standing
+from scheduler.listing import fold
 from scheduler.wording import clean
 
 # Raised when a key changes its meaning or goes; new keys may come without.
@@ -48,7 +49,7 @@ def standing_lines(standings: Sequence[Standing], source: SearchedSource | None)
         f" {f'use {standing.lineage.uses + 1}' if standing.is_used else 'not used by this plan'}"
         for standing in standings
     ]
-    return [*lines, say_source(source, suite)]
+    return [piece for line in [*lines, say_source(source, suite)] for piece in fold(line)]
 
 
 def standing_document(standings: Sequence[Standing], source: SearchedSource | None) -> dict[str, Any] | None:
@@ -88,16 +89,16 @@ def freeze_document(freeze: Freeze) -> dict[str, Any]:
 
 def frozen_lines(done: Sequence[Frozen]) -> list[str]:
     """What `freeze` prints of each group."""
-    return [line for one in done for line in _frozen_lines(one)]
+    return [piece for one in done for piece in fold(_frozen_line(one))]
 
 
-def _frozen_lines(one: Frozen) -> list[str]:
+def _frozen_line(one: Frozen) -> str:
     freeze = one.freeze
     sites = f"{len(freeze.tasks)} site{'' if len(freeze.tasks) == 1 else 's'}"
     if one.is_new:
-        return [f"{freeze.suite} {freeze.group}: {say_freeze(freeze)}; {sites}, sha256 {freeze.sha256}"]
+        return f"{freeze.suite} {freeze.group}: {say_freeze(freeze)}; {sites}, sha256 {freeze.sha256}"
     entered = ", now on this farm's record" if one.writes else ""
-    return [f"{freeze.suite} {freeze.group}: is {say_freeze(freeze)}, and as it was then{entered}; {sites}"]
+    return f"{freeze.suite} {freeze.group}: is {say_freeze(freeze)}, and as it was then{entered}; {sites}"
 
 
 def frozen_document(done: Sequence[Frozen], source: SearchedSource | None, block: str) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def freezes_lines(rows: Sequence[FreezeRow], unrecorded: Sequence[Freeze], uses:
         lines.append(f"{freeze.suite} {freeze.group}: {say_freeze(freeze)}; {times}")
         lines.append(f"  sha256 {freeze.sha256}, sites {' '.join(task['site'] for task in freeze.tasks) or 'none'}")
         lines += [_use_line(use) for use in mine]
-    return lines or ["nothing is frozen"]
+    return [piece for line in lines for piece in fold(line)] or ["nothing is frozen"]
 
 
 def _use_line(use: FreezeUse) -> str:
