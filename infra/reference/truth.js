@@ -4,7 +4,7 @@
 // library by `path`, a CSS path in which ` >>> ` enters an open shadow root. A frame of another origin is asked for
 // its own account, and what does not answer within FRAME_MS (a banner, say) holds nothing of ours.
 (async (payload, path) => {
-  const FRAME_MS = 250;
+  const FRAME_MS = 2000;
   const plain = (text) => (text || "").replace(/[\u200b\u200c\u200d\ufeff]/g, "").replace(/[\u2018\u2019]/g, "'")
     .replace(/[\u201c\u201d]/g, '"').replace(/\s+/g, " ").trim();
   const wanted = plain(payload);
@@ -56,7 +56,8 @@
       if (element.localName === "iframe") {
         // The frame of an editor is the editor's own; one of this origin is looked through as the page is.
         if (element.contentDocument) walk(element.contentDocument);
-        else asked.push(ask(element));
+        // Asked is who said that he answers: he can be waited for, however loaded the machine is.
+        else if (globalThis.reference?.frames.has(element.contentWindow)) asked.push(ask(element));
       } else if (!isOwn(element) && isSeen(element) && count(content(element))) {
         sum.elsewhere += count(content(element));
         holders.push(element);

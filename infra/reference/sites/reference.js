@@ -8,9 +8,13 @@ globalThis.reference = {
     this.handle = handle;
     return handle;
   },
+  // The frames that give account of themselves; a frame of a stranger is not among them.
+  frames: new Set(),
   survey: SURVEY,
 };
+if (parent !== globalThis) parent.postMessage({ givesAccount: true }, "*");
 addEventListener("message", async (event) => {
+  if (event.data?.givesAccount) reference.frames.add(event.source);
   // An answer carries a survey too: taken for a question it would be answered, and its answer answered, for ever.
   if (event.data?.survey === undefined || event.data.answer !== undefined) return;
   const survey = JSON.parse(await reference.survey(event.data.payload, null));
