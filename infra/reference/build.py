@@ -57,6 +57,16 @@ BUNDLES = (
     Bundle(entry="codemirror6.js", global_name="Cm6"),
     Bundle(entry="tiptap.js", global_name="Tiptap"),
     Bundle(entry="ckeditor5.js", global_name="Ck5"),
+    Bundle(entry="ckeditor4.js", global_name="Ck4"),
+    Bundle(entry="slate.jsx", global_name="Slate"),
+    Bundle(entry="prosemirror.js", global_name="Prose"),
+    Bundle(entry="trix.js", global_name="Trix"),
+    Bundle(entry="summernote.js", global_name="Note"),
+    Bundle(entry="editorjs.js", global_name="Blocks"),
+    Bundle(entry="jodit.js", global_name="Jod"),
+    Bundle(entry="toastui.js", global_name="Toast"),
+    Bundle(entry="medium-editor.js", global_name="Medium"),
+    Bundle(entry="easymde.js", global_name="Easy"),
 )
 #: Every file that a page may load, by name.
 FILES = tuple(file for bundle in BUNDLES for file in bundle.files)
@@ -117,8 +127,9 @@ def _bundle(bundle: Bundle, *, esbuild: Path, npm: Path, node: Path, folder: Pat
         f"--global-name={bundle.global_name}",
         "--define:global=window",
         '--define:process.env.NODE_ENV="production"',
-        # An icon font, within the styles: no page asks for anything but its bundle.
+        # Icons, within the bundle: no page asks for anything else.
         "--loader:.ttf=dataurl",
+        "--loader:.png=dataurl",
         "--log-level=warning",
         f"--outfile={folder / bundle.file}",
     ]

@@ -26,8 +26,8 @@ SPOTS: dict[str, str] = {}
 QUOTES = str.maketrans({"\N{LEFT SINGLE QUOTATION MARK}": "'", "\N{RIGHT SINGLE QUOTATION MARK}": "'"})
 SUBMIT = re.compile("^(Save( note| changes)?|Publish|Post|Send|Submit|Comment|Commit changes|Write)$")
 FIND = """(path) => {
-  let node = document;
-  for (const part of path.split(" >>> ")) node = node && (node.shadowRoot ?? node).querySelector(part);
+  let node = path && document;
+  for (const part of (path ?? "").split(" >>> ")) node = node && (node.shadowRoot ?? node).querySelector(part);
   return node;
 }"""
 ELEMENT = f"path => reference.handle?.element ?? ({FIND})(path)"
