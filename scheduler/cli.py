@@ -37,6 +37,14 @@ exit codes:
 """
 
 
+_PLAN_EXAMPLES = """\b
+examples:
+  bv3-schedule plan c7 --prove flake=1% --power 0.8
+  bv3-schedule plan c8 --prove reach=80% --boxes 3
+  bv3-schedule plan overnight --n 34
+"""
+
+
 class _Commands(click.Group):
     """A group that answers an unknown name with the close match and all that exist."""
 
@@ -82,6 +90,56 @@ def _start_plan(
 
 
 add_plan_commands(main_group, _start_plan)
+
+
+@main_group.command(epilog=_PLAN_EXAMPLES)
+@click.argument("name")
+@click.option("--n", type=int, metavar="N", help="Trials per site, to be weighed.  [default: the plan's own]")
+@click.option(
+    "--prove",
+    multiple=True,
+    metavar="WHAT",
+    help="flake=1% or reach=90%: how many runs show it at 95%; may be repeated.",
+)
+@click.option("--power", default="80%", show_default=True, metavar="SHARE", help="The chance that they do.")
+@click.option(
+    "--assume",
+    metavar="SHARE",
+    help="What is true of the farm or the product.  [default: a fifth of the flake; for reach, half way to 100%]",
+)
+@click.option("--boxes", type=int, metavar="K", help="Reckon with so many boxes.  [default: those that are here]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def plan(  # noqa: PLR0917 - click passes all by name
+    name: str,
+    n: int | None,
+    prove: tuple[str, ...],
+    power: str,
+    assume: str | None,
+    boxes: int | None,
+    as_json: bool,  # noqa: FBT001 - click
+) -> int:
+    """Say how many runs the plan NAME has, how many a proof needs, and what they cost. Writes nothing.
+
+    Proven is what the scorecard calls so: the bound of the interval at 95%, not the rate alone. Hours are reckoned
+    from what runs of the same suite took on this farm, from start to start.
+    """
+    from scheduler import inquiries
+
+    question = inquiries.Question(plan=name, n=n, prove=prove, power=power, assume=assume, boxes=boxes)
+    return inquiries.show_plan(question, as_json=as_json)
+
+
+@main_group.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def suites(name: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
+    """List the suites, or the tasks of the suite NAME, and which editor shapes they cover.
+
+    Of each shape: its sites, and how many runs on them could be measured on this farm. Shapes without are named.
+    """
+    from scheduler import inquiries
+
+    return inquiries.show_suites(name, as_json=as_json)
 
 
 @main_group.command("list")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import SystemRandom
-from typing import Any
 
 import click
 
@@ -21,9 +19,9 @@ from broker.store.sweeps import IMPORT_PLAN, SweepRow, create_sweep, find_sweep,
 from scheduler import listing
 from scheduler.admission import admit_frozen, preview_frozen, search_hosts
 from scheduler.breaches import clear_breaches, refuse_breaches
-from scheduler.course import Wishes, close_course, run_course
+from scheduler.course import Wishes, close_course, print_answer, run_course
 from scheduler.errors import InterruptError
-from scheduler.farm import Farm, join_farm, join_store, refuse_foreign_boxes
+from scheduler.farm import Farm, has_store, join_farm, join_store, refuse_foreign_boxes
 from scheduler.freeze_listing import standing_document, standing_lines
 from scheduler.freezing import Standing
 from scheduler.interrupts import Interrupts
@@ -79,12 +77,12 @@ def _show_planned(
     lines = [line for one, frozen in pairs for line in (*listing.plan_lines(one), *standing_lines(*frozen))]
     documents = [listing.plan_document(one, standing_document(*frozen)) for one, frozen in pairs]
     document = documents[0] if len(documents) == 1 else listing.series_document(documents)
-    return _print([*lines, "nothing was written"], document, as_json=wishes.as_json)
+    return print_answer([*lines, "nothing was written"], document, as_json=wishes.as_json)
 
 
 def _look_at_freezes(settings: Settings, prepared: Prepared) -> tuple[Standing, ...]:
     """The groups of a frozen suite as the plan would find them now; of another suite, none. Nothing is written."""
-    if not prepared.suite.is_frozen or not _has_store(settings):
+    if not prepared.suite.is_frozen or not has_store(settings):
         return preview_frozen(None, prepared.sweep, prepared.suite)
     with join_store(settings) as store, store.begin() as connection:
         return preview_frozen(connection, prepared.sweep, prepared.suite)
@@ -93,11 +91,13 @@ def _look_at_freezes(settings: Settings, prepared: Prepared) -> tuple[Standing, 
 def show_list(limit: int, *, as_json: bool) -> int:
     """The sweeps are printed, newest first."""
     settings = load_settings()
-    if not _has_store(settings):
-        return _print(listing.list_lines(()), [], as_json=as_json)
+    if not has_store(settings):
+        return print_answer(listing.list_lines(()), [], as_json=as_json)
     with join_store(settings) as farm, farm.begin() as connection:
         sweeps = list_sweeps(connection, limit)
-    return _print(listing.list_lines(sweeps), [listing.sweep_document(sweep) for sweep in sweeps], as_json=as_json)
+    return print_answer(
+        listing.list_lines(sweeps), [listing.sweep_document(sweep) for sweep in sweeps], as_json=as_json
+    )
 
 
 def show_status(reference: str, *, as_json: bool) -> int:
@@ -106,7 +106,7 @@ def show_status(reference: str, *, as_json: bool) -> int:
         with farm.begin() as connection:
             progress = read_progress(connection, sweep.id, 0)
         lines, document = listing.status_lines(sweep, progress), listing.status_document(sweep, progress)
-    return _print(lines, document, as_json=as_json)
+    return print_answer(lines, document, as_json=as_json)
 
 
 def follow_sweep(reference: str, wishes: Wishes) -> int:
@@ -193,15 +193,10 @@ def _join(settings: Settings, boxes: int | None, *, undone: str) -> Iterator[tup
         yield farm, stack.enter_context(Interrupts())
 
 
-def _has_store(settings: Settings) -> bool:
-    """Whether there can be any sweep: an embedded farm that never ran has none, and is not started to say so."""
-    return not settings.is_embedded or settings.farm_home.farm.exists()
-
-
 @contextmanager
 def _store_with(settings: Settings, reference: str) -> Iterator[tuple[Farm, SweepRow]]:
     refuse_nameless(reference)
-    if not _has_store(settings):
+    if not has_store(settings):
         raise UsageError(f"there is no sweep {reference!r}: none was planned yet", hint=f"plan one: {call('c7')}")
     with join_store(settings) as farm:
         with farm.begin() as connection:
@@ -236,8 +231,8 @@ def _leave(farm: Farm, sweep_ids: Sequence[str], wishes: Wishes) -> int:
                 for sweep_id in sweep_ids
             ]
         document = documents[0] if len(documents) == 1 else listing.series_document(documents)
-        return _print([], document, as_json=True)
-    _print(sweep_ids, None, as_json=False)
+        return print_answer([], document, as_json=True)
+    print_answer(sweep_ids, None, as_json=False)
     for sweep_id in sweep_ids:
         _note(f"follow it: {call('follow', sweep_id)}")
     return EXIT_OK
@@ -250,8 +245,3 @@ def _tell(lines: Sequence[str]) -> None:
 
 def _note(message: str) -> None:
     click.echo(message, err=True)
-
-
-def _print(lines: Sequence[str], document: Any, *, as_json: bool) -> int:
-    print(json.dumps(document, indent=2) if as_json else "\n".join(lines), flush=True)  # noqa: T201 - a command prints
-    return EXIT_OK

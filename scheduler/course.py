@@ -43,6 +43,15 @@ def print_document(document: Any) -> None:
     print(json.dumps(document, indent=2), flush=True)  # noqa: T201 - a command prints
 
 
+def print_answer(lines: Sequence[str], document: Any, *, as_json: bool) -> int:
+    """The lines or the document are on stdout; the exit code of a command that has answered."""
+    if as_json:
+        print_document(document)
+    else:
+        print("\n".join(lines), flush=True)  # noqa: T201 - a command prints
+    return EXIT_OK
+
+
 def run_course(
     farm: Farm,
     sweep_id: str,

@@ -90,6 +90,11 @@ def join_farm(settings: Settings, *, boxes: int | None) -> Iterator[Farm]:
     yield from _use(settings, address)
 
 
+def has_store(settings: Settings) -> bool:
+    """Whether there can be any sweep: an embedded farm that never ran has none, and is not started to say so."""
+    return not settings.is_embedded or settings.farm_home.farm.exists()
+
+
 @contextmanager
 def join_store(settings: Settings) -> Iterator[Farm]:
     """Within the block this process reads and orders in PostgreSQL; of an embedded farm it alone is started."""

@@ -121,9 +121,9 @@ def plan_lines(prepared: Prepared) -> list[str]:
     ]
 
 
-def fold(text: str) -> list[str]:
-    """The text in lines of a terminal's 80 columns, all but the first indented."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+def fold(text: str, *, indent: int = 0) -> list[str]:
+    """The text in lines of a terminal's 80 columns less an indent, all but the first indented further."""
+    return textwrap.wrap(text, _WIDTH - indent, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _retired(suite: Suite) -> Iterator[tuple[str, Retirement]]:

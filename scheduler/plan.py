@@ -67,7 +67,7 @@ SERIES = {"overnight": (Part(plan="c7", trials=70), Part(plan="c8"), Part(plan="
 def find_plan(name: str) -> Plan:
     """The plan of that name. Raises UsageError naming those that exist."""
     if name not in PLANS:
-        raise UsageError(f"there is no plan {name!r}", hint=name_choices(name, PLANS, kind="plans"))
+        raise UsageError(f"there is no plan {name!r}", hint=name_choices(name, [*PLANS, *SERIES], kind="plans"))
     return PLANS[name]
 
 

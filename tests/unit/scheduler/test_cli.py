@@ -45,6 +45,30 @@ def nothing_written(home: Path) -> bool:
         ("c8 --source nowhere", "Invalid value for '--source': Directory 'nowhere' does not exist.", None),
         ("overnight --site x", "No such option '--site'", None),
         ("overnight --n 0", "--n must be at least 1 (trials per site)", None),
+        (
+            "plan c7 --prove flake=1",
+            "--prove '1' is no share between 0% and 100%",
+            "with a per cent sign, 1%, or as in",
+        ),
+        ("plan c7 --prove flake=0%", "--prove '0%' is no share between 0% and 100%", "with a per cent sign"),
+        (
+            "plan c7 --prove speed=1%",
+            "--prove 'speed=1%' is nothing that can be proven",
+            "--prove flake=1%, --prove reach",
+        ),
+        ("plan c7 --prove flake=1% --assume 2%", "--assume must be below what is to be proven", None),
+        ("plan c7 --prove reach=90% --assume 90%", "--assume must be above what is to be proven", None),
+        ("plan c7 --assume 1%", "--assume is for one --prove", "ask for each by itself"),
+        ("plan c7 --power 80", "--power '80' is no share", "with a per cent sign"),
+        ("plan c7 --boxes 0", "--boxes must be at least 1", None),
+        ("plan c7 --n 0", "--n must be between 1 and 100000", None),
+        (
+            "plan overnight --prove flake=1%",
+            "overnight is several plans: c7, c8, anon, shapes",
+            "ask for the proof of one",
+        ),
+        ("plan c9", "there is no plan 'c9'", "plans: c7, c8, anon, shapes, known, overnight"),
+        ("suites knwon", "there is no suite 'knwon'", "suites: anon, holdout, known, shapes"),
         ("c7 --source .", "No such option '--source'", None),
         ("c8 --site txti", "site 'txti' is retired since 2026-08-06: direct fetch: the page says", None),
         ("lst", "there is no plan or command 'lst'", "did you mean 'list'?"),
@@ -175,6 +199,38 @@ def test_a_night_is_c7_with_enough_runs_for_the_proof_and_three_more_plans(
     lines = capsys.readouterr().out.splitlines()
     assert (lines[0], lines[-1]) == ("would plan c7: known suite x 2, dry, 18 site-runs", "nothing was written")
     assert "would plan c8: holdout suite x 2, dry, 30 site-runs" in lines
+    assert nothing_written(home)
+
+
+def test_without_a_farm_a_plan_still_says_how_many_runs_a_proof_needs(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["plan", "c7", "--prove", "flake=1%", "--power", "0.8", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    need = document["proofs"][0]["need"]
+    assert (need["trials"], need["runs"], need["allowed"], need["hours"]) == (70, 630, 2, None)
+    assert (document["boxes"], document["time"], document["measurable"]) == (1, None, None)
+    assert cli.run(["plan", "overnight"]) == 0
+    assert "together: 753 runs, -" in capsys.readouterr().out
+    assert nothing_written(home)
+
+
+def test_a_database_that_is_away_costs_the_hours_and_not_the_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BV3_BROKER_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setenv("BV3_DATABASE_URL", "postgresql://a@127.0.0.1:1/bv3")
+    for command in (["plan", "c7", "--prove", "flake=1%"], ["suites", "known"]):
+        assert cli.run(command) == 0
+        assert "without the farm's record: PostgreSQL at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_the_suites_are_listed_without_a_farm(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["suites"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["anon", "holdout", "known", "shapes"]
+    assert max(map(len, lines)) <= 80
+    assert next(line for line in lines if line.startswith("monaco")).split()[1:] == ["1", "-"]
     assert nothing_written(home)
 
 

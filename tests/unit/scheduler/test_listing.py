@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from broker.store.coverage import Measurable, RunTime
 from broker.store.progress import BoxLine, Progress
 from broker.store.sweeps import RunCounts, SweepRow
+from broker.suites import load_suite, suite_names
 from broker.types import Family
+from scheduler.coverage import cover_shapes
 from scheduler.listing import (
     ending_document,
     list_lines,
@@ -23,7 +26,10 @@ from scheduler.listing import (
     status_lines,
     sweep_document,
 )
+from scheduler.proof import Estimate, Ground, prove, read_claims
+from scheduler.proof_listing import estimate_document, estimate_lines
 from scheduler.request import Request, prepare
+from scheduler.suite_listing import suite_document, suite_lines, suites_document
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "schedule-json.md"
 SWEEP = SweepRow(
@@ -108,6 +114,79 @@ def test_every_key_of_an_ending_is_documented_and_no_other() -> None:
 
 def test_every_key_of_a_dry_run_is_documented_and_no_other() -> None:
     assert set(plan_document(prepared())) == documented(DRY_RUN)
+
+
+def estimate_of(claims: tuple[str, ...] = (), n: int | None = None) -> Estimate:
+    ground = Ground(
+        boxes=3,
+        boxes_from="the boxes that are here now",
+        time=RunTime(seconds=24.0, runs=300),
+        measurable=Measurable(sweep=SWEEP.id, measurable=72, judged=108),
+    )
+    proofs = (prove(claim, sites=9, share=ground.share, power=0.8, given=n) for claim in read_claims(claims, None))
+    trials = 12 if n is None else n
+    return Estimate(plan="c7", suite="known", mode="dry", sites=9, trials=trials, ground=ground, proofs=tuple(proofs))
+
+
+def test_every_key_of_an_estimate_is_documented_and_no_other() -> None:
+    document = estimate_document([estimate_of(("flake=1%", "reach=90%"), n=12)], is_series=False)
+    proof = document["proofs"][0]
+    shown = set(document) | set(proof)
+    assert shown == documented("`plan NAME --json`")
+    section = REFERENCE.read_text("utf-8").split("## `plan NAME --json`")[1]
+    inner = set(proof["need"]) | set(document["time"]) | set(document["measurable"])
+    assert {key for key in inner if f"`{key}`" not in section} == set()
+    series = estimate_document([estimate_of(), estimate_of()], is_series=True)
+    assert (series["runs"], series["hours"]) == (216, pytest.approx(216 * 24 / 3 / 3600))
+
+
+def test_every_key_of_the_suites_is_documented_and_no_other() -> None:
+    suites = [load_suite(name) for name in suite_names()]
+    coverage = cover_shapes(suites, {})
+    holdout = load_suite("holdout")
+    assert set(suites_document(suites, coverage)) == {"schema", "suites", "shapes"}
+    one = suite_document(holdout, coverage)
+    assert set(one) - {"schema"} == documented("`suites --json` and `suites NAME --json`") & set(one)
+    section = REFERENCE.read_text("utf-8").split("## `suites --json`")[1]
+    assert {key for key in {*one["tasks"][0], *one["shapes"][0]} if f"`{key}`" not in section} == set()
+    assert set(suites_document(suites, coverage)["suites"][0]) <= set(one)
+
+
+def test_an_estimate_says_runs_chance_and_hours_and_what_they_rest_on() -> None:
+    lines = estimate_lines([estimate_of(("flake=1%", "reach=90%"), n=34)])
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "as planned: 306 runs (34 trials a site), about 41 min on 3 boxes" in text
+    assert "--n 70: 630 runs; 2 may be spoilt; chance 86.64%; about 84 min on 3 boxes" in text
+    assert "at most so many spoilt prove it: 0 of 299, 1 of 473, 2 of 628" in text
+    assert "--n 34: 306 runs; none may be spoilt; chance 54.19%" in text
+    assert "--n 34: 306 runs, 204 of them measurable; 12 may miss" in text
+    assert "24.0 s from start to start, the median of the last 300 runs here" in text
+    assert f"72 of 108 were measurable in {SWEEP.id}" in text
+    assert lines[-1] == "nothing was written"
+
+
+def test_what_was_never_timed_costs_a_dash() -> None:
+    ground = Ground(boxes=1, boxes_from="no box is here now, one is assumed")
+    plain = replace(estimate_of(), ground=ground)
+    assert "- on 1 box" in estimate_lines([plain])[1]
+    assert estimate_document([plain], is_series=False)["hours"] is None
+    assert "together: 216 runs, -" in estimate_lines([plain, plain])
+    too_few = replace(plain, proofs=(prove(read_claims(("flake=1%",), None)[0], sites=9, share=1, power=0.8, given=2),))
+    assert "too few to prove it, whatever comes of them" in " ".join(" ".join(estimate_lines([too_few])).split())
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_a_suites_tasks_and_coverage_fit_a_terminal(name: str) -> None:
+    suite = load_suite(name)
+    coverage = cover_shapes([suite], None)
+    lines = suite_lines(suite, coverage)
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert {task.host for task in suite.tasks if task.retired is None and task.host not in text} == set()
+    assert [line.split()[3] for line in lines if line.startswith("retired since")] == [
+        task.site for task in suite.tasks if task.retired
+    ]
 
 
 @pytest.mark.parametrize("state", ["active", "paused", "cancelled", "halted", "finished"])

@@ -117,7 +117,7 @@ def test_an_unknown_site_is_named_with_its_neighbour_and_the_choices() -> None:
 def test_an_unknown_plan_lists_only_what_there_is() -> None:
     with pytest.raises(UsageError, match="no plan 'shape'") as caught:
         find_plan("shape")
-    assert caught.value.hint == "did you mean 'shapes'? plans: c7, c8, anon, shapes, known"
+    assert caught.value.hint == "did you mean 'shapes'? plans: c7, c8, anon, shapes, known, overnight"
 
 
 @pytest.mark.parametrize(
@@ -166,3 +166,15 @@ def test_a_sweeps_name_tells_plan_and_utc_time() -> None:
 def test_two_sweeps_of_one_second_rarely_share_a_name(seed: int) -> None:
     random, now = Random(seed), datetime(2026, 1, 1, tzinfo=UTC)
     assert len({name_sweep(C7, now, random) for _ in range(20)}) >= 19
+
+
+def test_the_reference_lists_the_plans_as_they_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "plans.md").read_text("utf-8")
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")
+    ]
+    counts = {name: len(plan_runs(plan, load_suite(plan.suite), (), 1, "main")) for name, plan in PLANS.items()}
+    alone = [[name, plan.suite, str(plan.trials), str(plan.trials * counts[name])] for name, plan in PLANS.items()]
+    assert [row[:4] for row in rows[: len(PLANS)]] == alone
+    night = [(part.plan, part.trials or PLANS[part.plan].trials) for part in SERIES["overnight"]]
+    assert rows[len(PLANS) :] == [[name, str(trials), str(trials * counts[name])] for name, trials in night]
