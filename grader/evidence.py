@@ -14,7 +14,7 @@ from broker.types import Claim, MetricsRow, Mode, PageRead, Probe, RunRecord, Si
 from grader.lazy import lazy
 from grader.markers import Catalogue, Hit, Scan, load_catalogue, unquote
 from grader.page import PageView, view_pages
-from grader.surface import Surface, is_message_box, is_same_page, is_sign_in, judge_url
+from grader.surface import Surface, is_message_box, is_other_box, is_same_page, is_sign_in, judge_url
 
 # The product prints at most this much of a URL, by the line that holds it.
 _FILL_URL_LENGTH = 90
@@ -221,6 +221,11 @@ class Case:
         """Whether the filled box is a private-message box on a public task; bv3's own reading of its name first."""
         label = self.page.label or (self.fill.name if self.fill else "")
         return is_message_box(label, self.task)
+
+    @lazy
+    def is_other_box(self) -> bool:
+        """Whether the box that bv3 read the text in can't be the task's editor, whatever the product calls it."""
+        return is_other_box(self.page.kind, self.page.label, self.task)
 
     @lazy
     def errors(self) -> tuple[tuple[Hit, frozenset[str]], ...]:

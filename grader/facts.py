@@ -59,6 +59,9 @@ class VerdictFacts:
     page_count: int = 0
     page_url: str = ""
     page_label: str = ""
+    # frames that could not be entered, and whether more may stand in an editor than was read of it
+    page_frames_unread: int = 0
+    page_in_part: bool = False
     surface: Surface = Surface.UNKNOWN
     evidence: Evidence | None = None
     lines: tuple[LineRef, ...] = ()
@@ -126,6 +129,8 @@ def collect_facts(case: Case, verdict: Verdict, *, faults: str = "") -> VerdictF
         page_count=page.count,
         page_url=_clean(page.url),
         page_label=_clean(page.label),
+        page_frames_unread=page.frames_unread,
+        page_in_part=page.in_part,
         surface=case.surface,
         evidence=verdict.evidence,
         lines=tuple(_refer(case, hit) for hit in verdict.lines[:_MAX_LINES]),

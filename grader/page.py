@@ -6,7 +6,7 @@ Every answer has three values: absence is evidence only if the read succeeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.types import Editable, PageRead, RunRecord, Seen
 
@@ -23,7 +23,7 @@ class PageView:
     count: int
     # of the card that holds the payload, else of the last card read; empty: not read
     url: str
-    # the holding editable's own name
+    # the holding editable's own name, and what it is; empty: none holds it
     label: str
     # which dispatch was the last to have ended by then; 0: nothing was read
     after_dispatch: int
@@ -31,6 +31,10 @@ class PageView:
     challenge: Seen
     # per card the last read that could look for a wall: a closed frame hides the payload, not the wall around it
     reads: tuple[PageRead, ...] = ()
+    kind: str = ""
+    # of the reads that decided: frames that could not be entered, and whether an editor was read in part
+    frames_unread: int = 0
+    in_part: bool = False
 
 
 UNREAD = PageView(
@@ -46,25 +50,46 @@ UNREAD = PageView(
 
 def view_pages(record: RunRecord) -> PageView:
     """The view of this record's page reads. A read taken after the trial alone outranks any later one."""
-    own = [read for read in record.reads if not record.cards or read.card in record.cards]
-    trial = [read for read in own if read.after_dispatch <= 1 and _payload_seen(read) is not Seen.COULD_NOT_LOOK]
-    reads = _last_of_each_card(trial or own, _payload_seen)
+    own = _tell_gone([read for read in record.reads if not record.cards or read.card in record.cards])
+    trial = [read for read in own if read.after_dispatch <= 1]
+    could_look = any(_payload_seen(read) is not Seen.COULD_NOT_LOOK for read in trial)
+    reads = _last_of_each_card(trial if could_look else own, _payload_seen)
     if not reads:
         return UNREAD
     walls = _last_of_each_card(own, _wall_seen)
     holders = [read for read in reads if read.payload_count > 0]
     chosen = max(holders or reads, key=lambda read: (bool(read.url), read.offset_ms))
     count = sum(read.payload_count for read in reads)
+    holder = _holder(chosen.editables) if holders and chosen.editables else None
     return PageView(
         payload=_combined(reads, count),
         count=count,
         url=chosen.url,
-        label=_holder(chosen.editables).label if holders and chosen.editables else "",
+        label=holder.label if holder else "",
         after_dispatch=max(read.after_dispatch for read in reads),
         password_form=_any_seen([read.password_form for read in walls]),
         challenge=_any_seen([read.challenge for read in walls]),
         reads=tuple(walls),
+        kind=holder.kind if holder else "",
+        frames_unread=sum(read.frames_unread for read in reads),
+        in_part=any(read.in_part for read in reads),
     )
+
+
+def _tell_gone(reads: list[PageRead]) -> list[PageRead]:
+    """The reads, with ABSENT for one whose page no longer holds what stood on it before, closed frames or not.
+
+    An editor that took a text back is not to be hidden by frames that can't be entered: no text moves into them.
+    """
+    told = []
+    stood: set[str] = set()
+    for read in sorted(reads, key=lambda read: read.offset_ms):
+        is_hidden = not read.payload_count and read.frames_unread and not read.in_part
+        is_gone = is_hidden and read.card in stood
+        told.append(replace(read, payload=Seen.ABSENT, frames_unread=0) if is_gone else read)
+        if any(editable.payload_count and editable.frame >= 0 for editable in read.editables):
+            stood.add(read.card)
+    return told
 
 
 def _payload_seen(read: PageRead) -> Seen:

@@ -28,6 +28,7 @@ _SLICE_RULES = frozenset(
         instrument.wrong_log,
         instrument.reused_card,
         agreement.filled_message_box,
+        agreement.filled_other_box,
         agreement.filled_wrong_page,
         surroundings.renderer_away,
         surroundings.card_died,

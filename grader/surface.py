@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import re2
 
 from broker.codec import clean_text
+from broker.suites.vocabulary import EditorShape
 from broker.types import SiteTask
 
 _WEB = frozenset({"http", "https"})
@@ -35,6 +36,17 @@ _MESSAGE_BOX = (
     r"(?i)^\W*(?:(?:write|send|type|enter|start|new|add|your)\s+)?(?:(?:an?|the|your)\s+)?"
     r"(?:(?:new|direct|private|instant)\s+)*(?:messages?|dms?)\b"
 )
+# A field of a page that is no place for the text of a task, whatever it is made of.
+_FIELD = r"(?i)^\W*(?:(?:search|find|filter)\b|(?:(?:new|post|paste|topic|story|page)\s+)*(?:title|subject|tags)\b)"
+# Shapes that are no library's, or that say where an editor stands and not what it is.
+_NO_LIBRARY = {
+    EditorShape.TEXTAREA,
+    EditorShape.CONTENTEDITABLE,
+    EditorShape.SHADOW_DOM,
+    EditorShape.CROSS_ORIGIN_FRAME,
+}
+# Older tasks hold prose there, which says nothing for sure.
+_LIBRARIES = frozenset(set(EditorShape) - _NO_LIBRARY)
 
 
 class Surface(StrEnum):
@@ -102,6 +114,19 @@ def judge_url(url: str, task: SiteTask, *, truncated: bool = False) -> Surface:
 def is_message_box(label: str, task: SiteTask) -> bool:
     """Whether a box of this label is a private-message box where the task wanted something public."""
     return task.visibility == "public" and _is_found(_MESSAGE_BOX, clean_text(label[:200])[0])
+
+
+def is_other_box(kind: str, label: str, task: SiteTask) -> bool:
+    """Whether a box of this kind and label can't be the task's editor. Both empty: nothing was read in any box.
+
+    No more is refused than is sure: every shape has many lines, and a library takes no keys in a plain textarea, but
+    a site may have changed one library for another.
+    """
+    if not task.editor_shape:
+        return False
+    if kind == "input" or (kind == "textarea" and task.editor_shape in _LIBRARIES):
+        return True
+    return _is_found(_FIELD, clean_text(label[:200])[0])
 
 
 def is_of_task(url: str, task: SiteTask) -> bool:

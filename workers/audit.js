@@ -139,8 +139,8 @@
     return referred || el.getAttribute('aria-label') || labels || el.getAttribute('title')
       || el.getAttribute('placeholder') || '';
   };
-  const labelOf = (el) => el.getAttribute('aria-label') || el.getAttribute('placeholder')
-    || el.getAttribute('name') || el.id || '';
+  const LABELS = ['aria-label', 'placeholder', 'aria-placeholder', 'data-placeholder', 'name'];
+  const labelOf = (el) => LABELS.map((name) => el.getAttribute(name)).find(Boolean) || el.id || '';
 
   const editors = [];
   const add = ({el, kind, text, part, frame, named = el}) => {

@@ -18,7 +18,7 @@ from grader.markers import Hit
 from grader.rules import agreement, exclusions, failures, instrument, surroundings
 from grader.rules.finding import Finding
 
-GRADER_VERSION = 2
+GRADER_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     agreement.reached,
     agreement.filled_message_box,
     agreement.filled_wrong_page,
+    agreement.filled_other_box,
     surroundings.part_restarted,
     surroundings.renderer_silent,
     surroundings.renderer_away,

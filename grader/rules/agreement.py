@@ -10,7 +10,9 @@ from grader.surface import Surface
 
 def reached(case: Case) -> Finding | None:
     """Claimed in the window, read by bv3 exactly once in one editable, on the surface that was meant."""
-    if not _claimed_and_seen(case) or case.surface is not Surface.RIGHT or case.is_message_box:
+    if not _claimed_and_seen(case) or case.surface is not Surface.RIGHT:
+        return None
+    if case.is_message_box or case.is_other_box:
         return None
     return Finding(bucket=Bucket.OK, why=describe_fill(case), lines=claim_lines(case))
 
@@ -40,6 +42,18 @@ def filled_wrong_page(case: Case) -> Finding | None:
     return Finding(
         bucket=Bucket.PRODUCT_WRONG_SURFACE,
         why=f"filled on {url[:120]}, the task wanted {case.task.host} {case.task.path_rule}",
+        lines=claim_lines(case),
+    )
+
+
+def filled_other_box(case: Case) -> Finding | None:
+    """The right page, but a box of another kind than the task's editor: a search box, a title, a plain field."""
+    if not _claimed_and_seen(case) or not case.is_other_box:
+        return None
+    box = f"{case.page.kind} '{case.page.label[:80]}'"
+    return Finding(
+        bucket=Bucket.PRODUCT_WRONG_SURFACE,
+        why=f"bv3 read the text in the {box}, the task's editor is {case.task.editor_shape}",
         lines=claim_lines(case),
     )
 

@@ -222,6 +222,16 @@ def make_read(**changes: Any) -> PageRead:
     return PageRead(**values | changes)
 
 
+def closed_read(**changes: Any) -> PageRead:
+    """A later read that found nothing, on a page with frames that can't be entered."""
+    values: dict[str, Any] = {"offset_ms": 900, "count": 0, "after_dispatch": 1, "frames_unread": 3}
+    return make_read(payload=Seen.COULD_NOT_LOOK, **values | changes)
+
+
+def box(kind: str, count: int = 1, *, frame: int = 0) -> Editable:
+    return Editable(frame=frame, frame_url="", kind=kind, label="Post text", payload_count=count, text=PAYLOAD)
+
+
 @pytest.fixture(scope="session")
 def read_of() -> Callable[..., PageRead]:
     """A read of the run's card that holds the payload `count` times."""
@@ -364,6 +374,19 @@ SITUATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any], Bucket, str]] = {
     "a message box, seen nowhere": (("fill message", "dryrun"), absent(label=""), Bucket.PRODUCT_WRONG_SURFACE, "filled_message_box"),
     "a message box that was never filled": (("fill message", "died"), {"read": {"label": "Message"}}, Bucket.PRODUCT_FILL_DIED, "fill_died"),
     "a message box in a run that never ended": (("fill message", "dryrun"), {"budget_used": True, "read": {"label": "Message"}}, Bucket.PRODUCT_TIMEOUT, "budget_used"),
+    "a text that was taken back, beside closed frames": (("fill", "dryrun"), {"reads": (make_read(after_dispatch=1), closed_read())}, Bucket.PRODUCT_UNVERIFIED_FILL, "payload_absent"),
+    "a text of which the second look saw a part, beside closed frames": (("fill", "dryrun"), {"reads": (make_read(after_dispatch=1), closed_read(in_part=True))}, Bucket.OK, "reached"),
+    "a text taken back on one card, and never seen on another": (("fill", "dryrun"), {"cards": TWO_CARDS, "reads": (make_read(after_dispatch=1), closed_read(), closed_read(card=TWO_CARDS[1]))}, Bucket.PRODUCT_UNCONFIRMED, "page_unread"),
+    "a text in a closed frame, by the listing, and then no listing": (("fill", "dryrun"), {"reads": (make_read(after_dispatch=1, editables=(box("listing", frame=-1),)), closed_read())}, Bucket.OK, "reached"),
+    "a text that was never seen beside closed frames": (("fill", "dryrun"), {"reads": (closed_read(offset_ms=40), closed_read())}, Bucket.PRODUCT_UNCONFIRMED, "page_unread"),
+    "a field of one line": (("fill", "dryrun"), {"read": {"editables": (box("input"),)}}, Bucket.PRODUCT_WRONG_SURFACE, "filled_other_box"),
+    "a plain textarea where the editor is a library's": (("fill", "dryrun"), {"read": {"editables": (box("textarea"),)}, "task": {"editor_shape": "draft"}}, Bucket.PRODUCT_WRONG_SURFACE, "filled_other_box"),
+    "a plain textarea where the editor is one": (("fill", "dryrun"), {"read": {"editables": (box("textarea"),)}, "task": {"editor_shape": "textarea"}}, Bucket.OK, "reached"),
+    "an editor of another library": (("fill", "dryrun"), {"task": {"editor_shape": "quill"}}, Bucket.OK, "reached"),
+    "a title of many lines": (("fill", "dryrun"), {"read": {"label": "Post Title"}, "task": {"editor_shape": "contenteditable"}}, Bucket.PRODUCT_WRONG_SURFACE, "filled_other_box"),
+    "a field of one line in a task of an unknown shape": (("fill", "dryrun"), {"read": {"editables": (box("input"),)}, "task": {"editor_shape": ""}}, Bucket.OK, "reached"),
+    "a field of one line, which holds it twice": (("fill", "dryrun"), {"read": {"count": 2, "editables": (box("input", 2),)}}, Bucket.PRODUCT_UNVERIFIED_FILL, "payload_absent"),
+    "a field of one line, and no claim": (("nothing",), {"read": {"editables": (box("input"),)}}, Bucket.PRODUCT_NO_COMPOSER, "declined"),
     "filled elsewhere in a run that never ended": (("fill elsewhere", "dryrun"), {"budget_used": True}, Bucket.PRODUCT_TIMEOUT, "budget_used"),
     "filled on the right host, seen on another": (("fill", "dryrun"), {"read": {"url": "https://x.com.evil.example/home"}}, Bucket.PRODUCT_WRONG_SURFACE, "filled_wrong_page"),
     "filled on another host, and not read": (("fill elsewhere", "dryrun"), NOT_READ, Bucket.PRODUCT_WRONG_SURFACE, "filled_wrong_page"),

@@ -224,6 +224,9 @@ SURVIVORS = {
         "what is no address is of no task; the type needs it",
     "evidence.is_own_log: without 'parent is None' in (parent is None or _id(parent.session_id) in self.log)":
         "`no_session` has decided before; the type needs it",
+    "page._tell_gone: without 'not read.payload_count' in"
+    " (not read.payload_count and read.frames_unread and (not read.in_part))":
+        "a payload that was counted is seen, whatever else its read says",
     "rules.agreement.filled_wrong_page: without 'case.fill is None' in"
     " (case.claimed_surface is not Surface.WRONG or case.fill is None)":
         "a claimed surface is the fill's; the type needs it",
