@@ -42,7 +42,14 @@ class Settings(BaseSettings):
         "none",
         description="what the embedded farm's reference stacks inject: `none`, `all`, or `name[:share]` between commas",
     )
-    reference_seed: int = Field(0, ge=0, description="the seed that settles which run meets which fault")
+    reference_natures: str = Field(
+        "none",
+        description="what the pages of the embedded farm's reference stacks are like: `none`, `all`, `all:rate`, or"
+        " `name[:rate]` between commas",
+    )
+    reference_seed: int = Field(
+        0, ge=0, description="the seed that settles which run meets which fault, and which natures"
+    )
     leash_scale: float = Field(
         1.0,
         gt=0,

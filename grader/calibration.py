@@ -38,6 +38,8 @@ class Truth:
     # of the first child's row; None: it printed none
     total_ms: int | None
     why: str
+    # what the run's pages were like, by the names of the stack
+    natures: tuple[str, ...] = ()
 
     @property
     def is_foretold(self) -> bool:
@@ -91,6 +93,17 @@ class FaultCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NatureCount:
+    """How many runs met a nature, alone or among others, how many per true bucket, and how many are misgraded."""
+
+    nature: str
+    attempts: int
+    misgraded: int
+    # true bucket to (attempts, those of them that were given this bucket)
+    buckets: Mapping[Bucket, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Every attempt is in `confusion` or in `untold`, so the two sum to `attempts`."""
 
@@ -106,6 +119,8 @@ class Calibration:
     # (truth, verdict) to attempts
     confusion: Mapping[tuple[Bucket, Bucket], int]
     faults: tuple[FaultCount, ...]
+    # of each nature that a run met; empty: none was set
+    natures: tuple[NatureCount, ...]
     misgraded: tuple[Misgraded, ...]
     untold: tuple[Untold, ...]
 
@@ -144,6 +159,7 @@ def read_truth(stored: bytes) -> Truth:
         evidence=None if plain["evidence"] is None else Evidence(plain["evidence"]),
         total_ms=total_ms,
         why=str(plain.get("why") or ""),
+        natures=tuple(str(name) for name in plain.get("natures") or ()),
     )
 
 
@@ -158,6 +174,7 @@ def calibrate(sweeps: Sequence[str], attempts: Iterable[Witnessed], *, ungraded:
     confusion: Counter[tuple[Bucket, Bucket]] = Counter()
     injected: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
+    told_of: list[tuple[Truth, AttemptRow]] = []
     misgraded: list[Misgraded] = []
     untold: list[Untold] = []
     for one in every:
@@ -166,6 +183,7 @@ def calibrate(sweeps: Sequence[str], attempts: Iterable[Witnessed], *, ungraded:
             untold.append(told)
             continue
         fault = told.fault or NO_FAULT
+        told_of.append((told, one.row))
         confusion[told.bucket, one.row.bucket] += 1
         injected[fault] += 1
         if differs := _compare(told, one.row):
@@ -186,8 +204,28 @@ def calibrate(sweeps: Sequence[str], attempts: Iterable[Witnessed], *, ungraded:
             FaultCount(fault=fault, attempts=injected[fault], misgraded=wrong[fault])
             for fault in sorted(injected, key=lambda name: (name != NO_FAULT, name))
         ),
+        natures=_count_natures(told_of),
         misgraded=tuple(misgraded),
         untold=tuple(untold),
+    )
+
+
+def _count_natures(told_of: Sequence[tuple[Truth, AttemptRow]]) -> tuple[NatureCount, ...]:
+    """One count for each nature that any run met, by name; a run with several counts for each of them."""
+    names = sorted({name for truth, _ in told_of for name in truth.natures})
+    return tuple(
+        _count_nature(name, [(truth, row) for truth, row in told_of if name in truth.natures]) for name in names
+    )
+
+
+def _count_nature(name: str, met: Sequence[tuple[Truth, AttemptRow]]) -> NatureCount:
+    true = Counter(truth.bucket for truth, _ in met)
+    right = Counter(truth.bucket for truth, row in met if truth.bucket is row.bucket)
+    return NatureCount(
+        nature=name,
+        attempts=len(met),
+        misgraded=sum(bool(_compare(truth, row)) for truth, row in met),
+        buckets={bucket: (true[bucket], right[bucket]) for bucket in sorted(true)},
     )
 
 
@@ -261,10 +299,23 @@ def to_json(done: Calibration) -> dict[str, Any]:
             for (truth, verdict), attempts in done.confusion.items()
         ],
         "faults": [{"fault": one.fault, "attempts": one.attempts, "misgraded": one.misgraded} for one in done.faults],
+        "natures": [
+            {
+                "nature": one.nature,
+                "attempts": one.attempts,
+                "misgraded": one.misgraded,
+                "buckets": [
+                    {"truth": bucket.value, "attempts": attempts, "agreed": agreed}
+                    for bucket, (attempts, agreed) in one.buckets.items()
+                ],
+            }
+            for one in done.natures
+        ],
         "misgraded": [
             _name(one.sweep, one.row)
             | {
                 "fault": one.truth.fault or None,
+                "natures": list(one.truth.natures),
                 "differs": list(one.differs),
                 "truth": _values(one.truth.bucket, one.truth.evidence, one.truth.total_ms) | {"why": one.truth.why},
                 "verdict": _values(one.row.bucket, one.row.facts.evidence, one.row.facts.timing.total_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from broker.types import Bucket
@@ -9,6 +10,8 @@ from grader.calibration import NO_FAULT, Calibration, Misgraded
 from grader.render import Line, printable
 
 _MAX_LISTED = 40
+# of a line that is indented
+_WIDTH = 78
 
 
 def render_calibration(done: Calibration) -> tuple[Line, ...]:
@@ -30,6 +33,7 @@ def _lines(done: Calibration) -> Iterator[Line]:
     yield Line(text=f"{'fault':<24} attempts  misgraded")
     for one in done.faults:
         yield Line(text=f"{printable(one.fault):<24} {one.attempts:>8} {one.misgraded:>10}")
+    yield from _natures(done)
     yield Line()
     yield Line(text=f"{'truth':<24} {'verdict':<24} attempts")
     for (truth, verdict), attempts in done.confusion.items():
@@ -39,6 +43,20 @@ def _lines(done: Calibration) -> Iterator[Line]:
             style="red" if is_wrong else "",
         )
     yield from _listed(done)
+
+
+def _natures(done: Calibration) -> Iterator[Line]:
+    """Per nature a line, and under it one for each bucket that was true; nothing where none was set."""
+    if not done.natures:
+        return
+    yield Line()
+    yield Line(text=f"{'nature':<24} attempts  misgraded")
+    for one in done.natures:
+        yield Line(text=f"{printable(one.nature):<24} {one.attempts:>8} {one.misgraded:>10}")
+        for bucket, (attempts, agreed) in one.buckets.items():
+            yield Line(
+                text=f"  {bucket.value:<25} agreed {agreed} of {attempts}", style="" if agreed == attempts else "red"
+            )
 
 
 def _listed(done: Calibration) -> Iterator[Line]:
@@ -70,6 +88,8 @@ def _misgraded(one: Misgraded) -> Iterator[Line]:
         yield Line(text=f"  {name}: {verdict[name][0]} is true, {verdict[name][1]} was judged, rule {row.rule}")
     if truth.why:
         yield Line(text=f"  {truth.why}")
+    for line in textwrap.wrap(f"natures {' '.join(map(printable, truth.natures))}", _WIDTH) if truth.natures else ():
+        yield Line(text=f"  {line}")
     yield Line(text=f"  {one.command}")
 
 
@@ -88,7 +108,18 @@ def _result(done: Calibration) -> str:
 
 def write_markdown(done: Calibration) -> str:
     """The page: on what it was measured, the faults, and the confusion table with a row and a column per bucket."""
-    return "\n".join([*_page_head(done), *_page_faults(done), *_page_confusion(done), *_page_misgraded(done)]) + "\n"
+    return (
+        "\n".join(
+            [
+                *_page_head(done),
+                *_page_faults(done),
+                *_page_confusion(done),
+                *_page_natures(done),
+                *_page_misgraded(done),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _page_head(done: Calibration) -> Iterator[str]:
@@ -121,6 +152,21 @@ def _page_faults(done: Calibration) -> Iterator[str]:
     for one in done.faults:
         yield f"| `{one.fault}` | {one.attempts} | {one.misgraded} |"
     yield ""
+
+
+def _page_natures(done: Calibration) -> Iterator[str]:
+    if not done.natures:
+        return
+    yield ""
+    yield "## Natures"
+    yield ""
+    yield "A run meets several at a time and counts for each."
+    yield ""
+    yield "| nature | attempts | misgraded | agreed per true bucket |"
+    yield "| --- | ---: | ---: | --- |"
+    for one in done.natures:
+        cells = (f"`{bucket.value}` {agreed} of {attempts}" for bucket, (attempts, agreed) in one.buckets.items())
+        yield f"| `{one.nature}` | {one.attempts} | {one.misgraded} | {', '.join(cells)} |"
 
 
 def _page_confusion(done: Calibration) -> Iterator[str]:

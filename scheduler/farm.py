@@ -64,10 +64,11 @@ def refuse_foreign_boxes(settings: Settings, boxes: int | None) -> None:
             "--boxes is for the embedded farm; BV3_BROKER_URL names a farm whose boxes are started on their machines",
             hint="bv3-box work --help",
         )
-    if not settings.is_embedded and (settings.reference_faults.strip() != "none" or settings.leash_scale != 1):
+    told = {settings.reference_faults.strip(), settings.reference_natures.strip()} != {"none"}
+    if not settings.is_embedded and (told or settings.leash_scale != 1):
         raise UsageError(
-            "BV3_REFERENCE_FAULTS and BV3_LEASH_SCALE are for the embedded farm; BV3_BROKER_URL names a farm whose"
-            " boxes have their faults in their own files",
+            "BV3_REFERENCE_FAULTS, BV3_REFERENCE_NATURES and BV3_LEASH_SCALE are for the embedded farm;"
+            " BV3_BROKER_URL names a farm whose boxes have their faults and natures in their own files",
             hint="unset them, or see [reference] in docs/reference/box-file.md",
         )
 

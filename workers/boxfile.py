@@ -112,23 +112,27 @@ class Product(BaseModel):
 
 
 class Reference(BaseModel):
-    """What a box's reference stack injects, and how long its leashes are."""
+    """What a box's reference stack injects, what its pages are like, and how long its leashes are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     faults: str = "none"
+    natures: str = "none"
     seed: int = Field(0, ge=0)
     leash_scale: float = Field(1.0, gt=0, le=1)
 
-    @field_validator("faults")
+    @field_validator("faults", "natures")
     @classmethod
     def _strip(cls, value: str) -> str:
         return value.strip()
 
     @property
     def told(self) -> str:
-        """The faults as a record names them; empty without any."""
-        return "" if self.faults == "none" else f"{self.faults} seed {self.seed}"
+        """The faults and natures as a record names them; empty without any."""
+        faults = () if self.faults == "none" else (self.faults,)
+        natures = () if self.natures == "none" else (f"natures {self.natures}",)
+        words = (*faults, *natures)
+        return f"{', '.join(words)} seed {self.seed}" if words else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +262,8 @@ class BoxFile(BaseModel):
 def load_box(path: Path) -> BoxFile:
     """The box that the file describes. Its folder may be told by OSW_BENCH_DIR instead of by the file.
 
-    Raises UsageError naming file, line and field, or ServiceError when its faults could not be judged in time.
+    Raises UsageError naming file, line and field, or ServiceError when its faults or natures could not be judged in
+    time.
     """
     text, plain = _read_toml(path)
     if "folder" not in plain:
@@ -268,8 +273,9 @@ def load_box(path: Path) -> BoxFile:
     except ValidationError as error:
         found = [f"{_place(path, text, where)}: {'.'.join(where)}: {said}" for where, said in find_problems(error)]
         raise UsageError("; ".join(found), hint="see docs/reference/box-file.md") from error
-    if box.reference.faults != "none" and (why := _judge_mix(box.reference.faults)):
-        raise UsageError(f"{path}:{find_line(text, ('reference', 'faults'))}: reference.faults: {why}")
+    for kind, mix in (("faults", box.reference.faults), ("natures", box.reference.natures)):
+        if mix != "none" and (why := _judge_mix(kind, mix)):
+            raise UsageError(f"{path}:{find_line(text, ('reference', kind))}: reference.{kind}: {why}")
     for name, said in box.find_bad_places():
         raise UsageError(f"{_place(path, text, (name,))}: {said}")
     return box
@@ -312,17 +318,17 @@ def open_box(path: Path, *, may_be_gone: bool = False) -> BoxFile:
     return box
 
 
-def _judge_mix(mix: str) -> str:
-    """What is wrong with a mix of faults; empty when nothing is. Asked of the stack, which alone knows its faults."""
-    command = [sys.executable, "-m", "infra.reference", "faults", "--mix", mix]
+def _judge_mix(kind: str, mix: str) -> str:
+    """What is wrong with a mix of faults or natures; empty when nothing is. Asked of the stack, which alone knows."""
+    command = [sys.executable, "-m", "infra.reference", kind, "--mix", mix]
     try:
         done = subprocess.run(
             command, cwd=_REPOSITORY, capture_output=True, text=True, timeout=_JUDGE_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise ServiceError(
-            f"whether the stack knows the faults {mix!r} could not be told within {_JUDGE_TIMEOUT_S:g} s",
-            hint="start it again when the machine is less busy, or set faults to none",
+            f"whether the stack knows the {kind} {mix!r} could not be told within {_JUDGE_TIMEOUT_S:g} s",
+            hint=f"start it again when the machine is less busy, or set {kind} to none",
         ) from error
     return " ".join(done.stderr.removeprefix("error: ").split()) if done.returncode else ""
 

@@ -72,7 +72,10 @@ WORDS: Mapping[str, str] = {
         " account itself."
     ),
     "reference.faults": "What the reference stack injects: none, all, or name[:share] between commas.",
-    "reference.seed": "Which run meets which fault.",
+    "reference.natures": (
+        "What the reference stack's pages are like: none, all, all:rate, or name[:rate] between commas."
+    ),
+    "reference.seed": "Which run meets which fault, and which natures.",
     "reference.leash_scale": "So much of the product's waits and leashes it takes: above 0, up to 1.",
 }
 

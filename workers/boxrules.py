@@ -40,7 +40,9 @@ def _judge_isolation(box: BoxFile) -> Iterator[MisfitError]:
 
 def _judge_stack(box: BoxFile) -> Iterator[MisfitError]:
     if "reference" in box.model_fields_set and box.stack not in STAND_INS:
-        yield MisfitError(f"faults and scaled leashes are for the stack reference, not for {box.stack}", ("reference",))
+        yield MisfitError(
+            f"faults, natures and scaled leashes are for the stack reference, not for {box.stack}", ("reference",)
+        )
     if box.stack == "openswarm" and box.checkout is None:
         yield MisfitError("the stack openswarm needs checkout, the folder that it is started from", ("stack",))
     if box.stack == "reference" and box.checkout is not None:

@@ -46,17 +46,26 @@ def refuse_foreign_farm() -> None:
 
 
 def read_conditions() -> Conditions:
-    """The conditions that the environment asks for. Raises UsageError naming a bad fault, with the nearest one."""
-    from infra.reference.failure import ReferenceFailure  # noqa: PLC0415  # only where boxes are started
-    from infra.reference.faults import parse  # noqa: PLC0415
+    """The conditions that the environment asks for.
+
+    Raises UsageError naming a bad fault or nature, with the nearest one.
+    """
+    from infra.reference import faults, natures  # noqa: PLC0415  # only where boxes are started
+    from infra.reference.failure import ReferenceFailure  # noqa: PLC0415
 
     settings = load_settings()
+    variable = "BV3_REFERENCE_FAULTS"
     try:
-        parse(settings.reference_faults)
+        faults.parse(settings.reference_faults)
+        variable = "BV3_REFERENCE_NATURES"
+        natures.parse(settings.reference_natures)
     except ReferenceFailure as failure:
-        raise UsageError(f"BV3_REFERENCE_FAULTS: {failure.message}", hint=failure.hint) from failure
+        raise UsageError(f"{variable}: {failure.message}", hint=failure.hint) from failure
     return Conditions(
-        faults=settings.reference_faults.strip(), seed=settings.reference_seed, leash_scale=settings.leash_scale
+        faults=settings.reference_faults.strip(),
+        natures=settings.reference_natures.strip(),
+        seed=settings.reference_seed,
+        leash_scale=settings.leash_scale,
     )
 
 

@@ -15,13 +15,15 @@ class Conditions:
     """Under what the boxes' reference stacks work."""
 
     faults: str = "none"
+    natures: str = "none"
     seed: int = 0
     leash_scale: float = 1.0
 
     def __str__(self) -> str:
-        """In words: faults and leashes."""
-        faults = "no faults" if self.faults == "none" else f"faults {self.faults} (seed {self.seed})"
-        return f"{faults}, leashes x {self.leash_scale:g}"
+        """In words: faults, natures and leashes."""
+        told = {"faults": self.faults, "natures": self.natures}
+        words = [f"{kind} {text} (seed {self.seed})" for kind, text in told.items() if text != "none"]
+        return f"{', '.join(words) or 'no faults'}, leashes x {self.leash_scale:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class Orders:
         if self.conditions and other.conditions and self.conditions != other.conditions:
             raise UsageError(
                 f"the farm's boxes work with {self.conditions}, and this command asks for {other.conditions}",
-                hint="`bv3-farm down` first, or set BV3_REFERENCE_FAULTS, BV3_REFERENCE_SEED and BV3_LEASH_SCALE alike",
+                hint="`bv3-farm down` first, or set BV3_REFERENCE_FAULTS, BV3_REFERENCE_NATURES, BV3_REFERENCE_SEED and"
+                " BV3_LEASH_SCALE alike",
             )
         return Orders(
             boxes=max(self.boxes, other.boxes),

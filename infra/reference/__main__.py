@@ -59,7 +59,7 @@ def backend() -> None:
     Reads the product's environment: OPENSWARM_PORT (default 8326), OPENSWARM_DATA_ROOT (required),
     OSW_SENDSCRIPT_DRYRUN (must be 1: a missing variable means live, and live is refused),
     REFERENCE_ROUTER_URL (default http://127.0.0.1:20128), REFERENCE_SITES_URL (where the sites answer http),
-    REFERENCE_FAULTS, REFERENCE_SEED, REFERENCE_LEASH_SCALE (default none, 0, 1).
+    REFERENCE_FAULTS, REFERENCE_NATURES, REFERENCE_SEED, REFERENCE_LEASH_SCALE (default none, none, 0, 1).
     """
     from infra.reference.backend import process  # noqa: PLC0415  # --help stays quick
 
@@ -78,6 +78,21 @@ def faults(mix: str | None) -> None:
         return
     for fault in FAULTS.values():
         click.echo(f"{fault.name:<20} {fault.sentence}")
+
+
+@reference.command()
+@click.option("--mix", default=None, help="only judge this mix: none, all, all:rate, or name[:rate] between commas")
+def natures(mix: str | None) -> None:
+    """Print every nature that a site's pages can have, or judge a mix of them."""
+    from infra.reference.natures import parse  # noqa: PLC0415  # --help stays quick
+    from infra.reference.sites.natures import NATURES  # noqa: PLC0415
+
+    if mix is not None:
+        for chance in parse(mix):
+            click.echo(f"{chance.nature.name:<20} {chance.rate:g}")
+        return
+    for nature in NATURES.values():
+        click.echo(f"{nature.name:<20} {nature.sentence}")
 
 
 @reference.command()

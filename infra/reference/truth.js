@@ -1,8 +1,9 @@
-// What really stands on this page and in its frames, by the editors' own accounts: {url, intended, elsewhere, element}.
-// `intended`: how often the payload is the whole text of the one intended editor. `elsewhere`: how often it stands in
-// any other field that can be seen. A page names its intended editor by `reference.intend`, a site without an editor
-// library by `path`, a CSS path in which ` >>> ` enters an open shadow root. A frame of another origin is asked for
-// its own account, and what does not answer within FRAME_MS (a banner, say) holds nothing of ours.
+// What really stands on this page and in its frames, by the editors' own accounts: {url, intended, elsewhere, element,
+// owing}. `intended`: how often the payload is the whole text of the one intended editor. `elsewhere`: how often it
+// stands in any other field that can be seen. `owing`: natures are still to change the text. A page names its intended
+// editor by `reference.intend`, a site without an editor library by `path`, a CSS path in which ` >>> ` enters an open
+// shadow root. A frame of another origin is asked for its own account, and what does not answer within FRAME_MS (a
+// banner, say) holds nothing of ours.
 (async (payload, path) => {
   const FRAME_MS = 2000;
   const plain = (text) => (text || "").replace(/[\u200b\u200c\u200d\ufeff]/g, "").replace(/[\u2018\u2019]/g, "'")
@@ -43,7 +44,8 @@
   const own = handle ? handle.element : bare;
   // A text that stands beside more text is not the text that was asked for.
   const text = handle ? handle.read() : bare ? content(bare) : "";
-  const sum = { url: location.href, intended: plain(text) === wanted ? count(text) : 0, elsewhere: 0, element: null };
+  const sum = { url: location.href, intended: plain(text) === wanted ? count(text) : 0, elsewhere: 0, element: null,
+    owing: Boolean(globalThis.natures?.isOwing()) };
   const holders = [];
   const asked = [];
   const isOwn = (node) => {
@@ -71,6 +73,7 @@
     sum.intended += inner.intended;
     sum.elsewhere += inner.elsewhere;
     sum.element ??= inner.element;
+    sum.owing ||= inner.owing;
   }
   return JSON.stringify(sum);
 })

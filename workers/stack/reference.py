@@ -94,6 +94,7 @@ class ReferenceDriver(SupervisedDriver):
             "REFERENCE_ROUTER_URL": f"http://127.0.0.1:{ports.router}",
             "REFERENCE_SITES_URL": f"http://127.0.0.1:{ports.http}",
             "REFERENCE_FAULTS": reference.faults,
+            "REFERENCE_NATURES": reference.natures,
             "REFERENCE_SEED": str(reference.seed),
             "REFERENCE_LEASH_SCALE": str(reference.leash_scale),
         }

@@ -1,9 +1,9 @@
-"""What one session meets: nothing, or one fault, which strikes at its own moment and then says so."""
+"""What one session meets: at most one fault, which strikes at its own moment and then says so, and a set of natures."""
 
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ class Case:
     host: str
     site: Site | None
     fault: Fault | None
+    # The natures that its pages have beside what a fault makes of them.
+    natures: tuple[str, ...] = ()
     # How many dispatches the session has begun.
     count_dispatches: Callable[[], int]
     # Our port, and the port of each dashboard socket's other end.
@@ -40,6 +42,12 @@ class Case:
     def name(self) -> str:
         """The fault's name; empty without one."""
         return self.fault.name if self.fault else ""
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """All natures of its pages, the fault's own among them."""
+        own = (self.name,) if self.fault and self.fault.place == "page" else ()
+        return tuple(dict.fromkeys((*self.natures, *own)))
 
     @property
     def is_open(self) -> bool:
@@ -56,8 +64,10 @@ class Injection:
         self.struck = False
         # Why it could not.
         self.failed = ""
-        # A command of the first dispatch had no answer within its leash.
-        self.timed_out = False
+        # The natures that the site server has set.
+        self.natures: tuple[str, ...] = ()
+        # How many commands of the first dispatch had no answer within their leash, since it began to fill a box.
+        self.unanswered = 0
         self._commands = commands
 
     def strike(self, name: str) -> bool:
@@ -73,9 +83,11 @@ class Injection:
         is_first = self.case.count_dispatches() == 1
         self._hurt_processes(action, is_fill=is_fill, is_first=is_first)
         answers = self._answers(action, is_first=is_first)
+        if is_fill and is_first:
+            self.unanswered = 0
         reply = await self._commands.run(action, browser_id, params, relayed=answers)
-        if is_first and reply.get("error") == TIMED_OUT:
-            self.timed_out = True
+        if is_first and action != "screenshot" and reply.get("error") == TIMED_OUT:
+            self.unanswered += 1
         if is_fill and is_first and "error" not in reply and self.strike("no_claim"):
             # What it did is done; what it says of it is not true.
             return {"error": _FILL_FAILED} if action == "click_index" else {**reply, "filled": False}
@@ -166,7 +178,7 @@ _DEEDS: dict[str, Callable[[Case], None]] = {
 
 
 class Natures:
-    """Tells the site server which nature a host's pages have, one at a time."""
+    """Tells the site server which natures a host's pages have."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -176,12 +188,13 @@ class Natures:
         """Close the connections."""
         await self._client.aclose()
 
-    async def tell(self, host: str, nature: str | None) -> str:
-        """The host's pages have this nature, or their own again; why not, when the site server did not take it."""
+    async def tell(self, host: str, natures: Sequence[str], *, seed: int = 0) -> str:
+        """The host's pages have these natures and no other; why not, when the site server did not take them."""
         if self._url is None:
             return "there is no site server"
+        wish = {"host": host, "natures": list(natures), "seed": seed}
         try:
-            answer = await self._client.post(f"{self._url}/__nature", json={"host": host, "nature": nature})
+            answer = await self._client.post(f"{self._url}/__nature", json=wish)
         except httpx.HTTPError as error:
             return f"the site server did not answer: {type(error).__name__}"
         return "" if answer.is_success else f"the site server answered {answer.status_code}"

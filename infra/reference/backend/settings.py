@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.reference import faults, natures
 from infra.reference.failure import ReferenceFailure
-from infra.reference.faults import Mix, parse
 
 DEFAULT_PORT = 8326
 DEFAULT_ROUTER_URL = "http://127.0.0.1:20128"
@@ -21,7 +21,8 @@ class Settings:
     mode: str
     # The site server; None: there is none, so that no page's nature can be changed.
     sites_url: str | None = None
-    mix: Mix = ()
+    mix: faults.Mix = ()
+    chances: natures.Chances = ()
     seed: int = 0
     # Every wait and leash is so much of the product's.
     leash_scale: float = 1.0
@@ -48,7 +49,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         router_url=(environment.get("REFERENCE_ROUTER_URL") or DEFAULT_ROUTER_URL).rstrip("/"),
         mode="dry",
         sites_url=(environment.get("REFERENCE_SITES_URL") or "").rstrip("/") or None,
-        mix=parse(environment.get("REFERENCE_FAULTS") or "none"),
+        mix=faults.parse(environment.get("REFERENCE_FAULTS") or "none"),
+        chances=natures.parse(environment.get("REFERENCE_NATURES") or "none"),
         seed=_read_seed(environment.get("REFERENCE_SEED") or "0"),
         leash_scale=_read_scale(environment.get("REFERENCE_LEASH_SCALE") or "1"),
     )

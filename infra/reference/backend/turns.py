@@ -17,6 +17,7 @@ from infra.reference.backend.services import Services
 from infra.reference.backend.sessions import Session, Status
 from infra.reference.backend.stamps import now
 from infra.reference.faults import choose
+from infra.reference.natures import draw
 from infra.reference.router import find_entry
 from infra.reference.sites.catalogue import find_site
 
@@ -116,7 +117,9 @@ class Turns:
         host = urlsplit(find_entry(prompt) or "").hostname or ""
         site = find_site(host)
         is_open = site is not None and site.truth.not_measurable is None
-        fault = choose(settings.seed, read_task(prompt).payload or prompt, settings.mix)
+        key = read_task(prompt).payload or prompt
+        fault = choose(settings.seed, key, settings.mix)
+        natures = tuple(nature.name for nature in draw(settings.seed, key, settings.chances)) if is_open else ()
         # a session on a page of somebody else's tries the box itself, not what is injected into runs
         if fault is not None and (site is None or (fault.needs_composer and not is_open)):
             fault = None
@@ -125,23 +128,26 @@ class Turns:
             host=host,
             site=site,
             fault=fault,
+            natures=natures,
             count_dispatches=lambda: len(services.sessions.children(session.id)),
             own_port=settings.port,
             list_peer_ports=services.hub.list_peer_ports,
         )
         injection = services.injections[session.id] = Injection(services.commands, case)
-        if fault is None:
+        if fault is not None:
+            services.truth.add_ahead(session_id=session.id, host=host, fault=fault)
+        if not case.pages:
             return
-        services.truth.add_ahead(session_id=session.id, host=host, fault=fault)
-        if fault.place == "page":
-            injection.failed = await services.natures.tell(host, fault.name)
-            injection.struck = not injection.failed
+        failed = await services.natures.tell(host, case.pages, seed=settings.seed)
+        injection.natures = () if failed else case.pages
+        if fault is not None and fault.place == "page":
+            injection.failed, injection.struck = failed, not failed
 
     async def _part(self, session: Session) -> None:
         """The session's pages are as they were before it."""
         injection = self._services.injections.get(session.id)
-        if injection is not None and injection.case.fault is not None and injection.case.fault.place == "page":
-            await self._services.natures.tell(injection.case.host, None)
+        if injection is not None and injection.case.pages:
+            await self._services.natures.tell(injection.case.host, ())
 
     def _models(self, session: Session) -> Models:
         """The router, as this session finds it."""

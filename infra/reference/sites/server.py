@@ -1,5 +1,6 @@
 """Serving the sites by Host header, http and https, on loopback only."""
 
+import asyncio
 import json
 import logging
 from collections import defaultdict
@@ -7,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,7 +23,8 @@ from infra.reference.failure import ReferenceFailure
 from infra.reference.serving import Listener, serve
 from infra.reference.sites.catalogue import ROOT, Page, Site, find_site, load_sites
 from infra.reference.sites.certificate import make_certificate
-from infra.reference.sites.natures import NATURES, WIDGET, Nature, embellish, find_open_sites, read_script
+from infra.reference.sites.natures import WIDGET, embellish, read_script, write_script
+from infra.reference.sites.wishes import Wish, list_known, read_wish
 from infra.reference.truth import SURVEY
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -35,6 +38,10 @@ _HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FRAMED = {**_HEADERS, "content-security-policy": f"{POLICY}; frame-src 'self' https:"}
 _REFERENCE = (ROOT / "reference.js").read_text().replace("SURVEY", SURVEY.strip(), 1)
 _WIDGET_PAGE = "natures/challenge_widget.html"
+#: Where a detour leads over, what the hosts of advertisements serve, and a site's service worker.
+DETOUR = "/__way"
+AD = "/__ad/"
+WORKER = "/__worker.js"
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
@@ -48,13 +55,15 @@ class _Dropped(Response):
 
 
 class Sites:
-    """The sites' pages and their destinations: what was really posted, by host, while the process lives."""
+    """The sites' pages, and their destinations: what was really posted or kept, by host, while the process lives."""
 
     def __init__(self, editors: Path) -> None:
         self._editors = editors
-        self._posts: dict[str, list[Any]] = defaultdict(list)
+        self._posts: dict[tuple[str, str], list[Any]] = defaultdict(list)
         # By the site's name.
-        self._natures: dict[str, Nature] = {}
+        self._wishes: dict[str, Wish] = {}
+        # The sites whose first page was reached since their natures were set.
+        self._arrived: set[str] = set()
         self._pages = Environment(
             loader=FileSystemLoader(ROOT), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -69,6 +78,7 @@ class Sites:
                 Route("/assets/{name}", self._asset),
                 Route("/__nature", self._nature, methods=["GET", "POST"]),
                 Route("/reference/posts", self._destination, methods=["GET", "POST"]),
+                Route("/reference/drafts", self._destination, methods=["GET", "POST"]),
                 Route("/{path:path}", self._page),
             ],
         )
@@ -86,50 +96,64 @@ class Sites:
         if name not in FILES:
             return self._missing(request)
         kind = "css" if name.endswith(".css") else "javascript"
+        await self._linger(request)
         return FileResponse(self._editors / name, media_type=f"text/{kind}")
 
     async def _destination(self, request: Request) -> Response:
-        """What was posted on this host: POST adds the JSON body, GET lists."""
-        posts = self._posts[_host(request)]
+        """What was posted or kept as a draft on this host: POST adds the JSON body, GET lists."""
+        kind = Path(request.url.path).name
+        posts = self._posts[_host(request), kind]
         if request.method == "POST":
             try:
                 posts.append(json.loads(await request.body()))
             except ValueError:
                 return JSONResponse({"error": "the body is not JSON"}, status_code=400)
             return JSONResponse({"ok": True, "count": len(posts)}, status_code=201)
-        return JSONResponse({"posts": posts})
+        return JSONResponse({kind: posts})
 
     async def _nature(self, request: Request) -> Response:
-        """Which nature each open site has: POST {"host", "nature"} sets one or, with null, clears it; GET lists.
+        """Set or clear a site's natures, or list those that are set: on this machine's own address in plain http.
 
-        Only this machine's own address over plain http is answered so: a page of a site can't reach it.
+        A host among the sites has its own page there, as everywhere: no page of a site can change what it is.
         """
         if request.url.scheme != "http" or _host(request) not in _LOOPBACK_HOSTS:
             return await self._page(request)
         if request.method == "POST":
             try:
-                wanted = json.loads(await request.body())
-                site, nature = _read_wish(wanted)
+                wish = read_wish(json.loads(await request.body()))
             except ValueError as error:
-                return JSONResponse({"error": str(error), **_known()}, status_code=400)
-            self._natures.pop(site.name, None)
-            if nature:
-                self._natures[site.name] = nature
+                return JSONResponse({"error": str(error), **list_known()}, status_code=400)
+            self._wishes.pop(wish.site.name, None)
+            self._arrived.discard(wish.site.name)
+            if wish.natures:
+                self._wishes[wish.site.name] = wish
         hosts = {site.name: site.host for site in load_sites()}
-        return JSONResponse({"natures": {hosts[name]: nature.name for name, nature in self._natures.items()}})
+        return JSONResponse({"natures": {hosts[name]: wish.names for name, wish in self._wishes.items()}})
 
     async def _page(self, request: Request) -> Response:
         site = find_site(_host(request))
         if site is None:
-            return self._missing(request)
-        nature = self._natures.get(site.name)
-        if nature is None:
+            return self._ad() if request.url.path.startswith(AD) else self._missing(request)
+        wish = self._wishes.get(site.name)
+        if request.url.path == WORKER:
+            return _worker(is_there=bool(wish and wish.answer.has_worker))
+        if wish is None:
             return self._find(request, site)
-        return self._answer(request, site, nature)
+        await self._linger(request)
+        return self._answer(request, site, wish)
 
-    def _answer(self, request: Request, site: Site, nature: Nature) -> Response:
-        """The page as the nature has it."""
-        answer, path = nature.answer, request.url.path
+    async def _linger(self, request: Request) -> None:
+        """Wait as long as a slow network takes, where the site has one."""
+        site = find_site(_host(request))
+        wish = self._wishes.get(site.name) if site else None
+        if wish and wish.answer.is_slow:
+            await asyncio.sleep(wish.delay_s(request.url.path))
+
+    def _answer(self, request: Request, site: Site, wish: Wish) -> Response:
+        """The page as the natures have it."""
+        answer, path = wish.answer, request.url.path
+        if answer.has_detour and not _is_framed(request) and (step := self._find_detour(request, site)):
+            return RedirectResponse(step, status_code=302, headers={"cache-control": "no-store"})
         if answer.is_dropped:
             return _Dropped()
         if answer.redirect and path != answer.redirect:
@@ -137,22 +161,34 @@ class Sites:
         if answer.status == HTTPStatus.NO_CONTENT:
             return Response(status_code=answer.status, headers={"cache-control": "no-store"})
         if answer.page is None:
-            return self._find(request, site, nature)
+            return self._find(request, site, wish)
         template = _WIDGET_PAGE if path.startswith(WIDGET) else answer.page
         html = self._pages.get_template(template).render(site=site, host=_host(request), path=path)
         return HTMLResponse(html, status_code=answer.status, headers=_FRAMED)
 
-    def _find(self, request: Request, site: Site, nature: Nature | None = None) -> Response:
+    def _find_detour(self, request: Request, site: Site) -> str | None:
+        """Where the first page of a site is looked for next; None once it is reached, until a nature is set again."""
+        if site.name in self._arrived:
+            return None
+        if request.url.path != DETOUR:
+            return f"https://go.{site.host}{DETOUR}?to={quote(str(request.url), safe='')}"
+        target = request.query_params.get("to", "")
+        if _host(request).startswith("go."):
+            return f"https://{urlsplit(target).netloc}{DETOUR}?to={quote(target, safe='')}"
+        self._arrived.add(site.name)
+        return target
+
+    def _find(self, request: Request, site: Site, wish: Wish | None = None) -> Response:
         query = request.url.query
         target = f"{request.url.path}?{query}" if query else request.url.path
         for page in site.pages:
             match = page.pattern.match(target) if page.host in {None, _host(request)} else None
             if match:
-                return self._render(request, site, page, match.groupdict(), nature)
+                return self._render(request, site, page, match.groupdict(), wish)
         return self._missing(request)
 
     def _render(
-        self, request: Request, site: Site, page: Page, found: Mapping[str, str], nature: Nature | None
+        self, request: Request, site: Site, page: Page, found: Mapping[str, str], wish: Wish | None
     ) -> Response:
         if page.redirect:
             return RedirectResponse(page.redirect, status_code=302, headers={"cache-control": "no-store"})
@@ -163,21 +199,24 @@ class Sites:
                 return self._missing(request)
         template = self._pages.get_template(str(page.template))
         html = template.render(data=site.data, item=item, path=request.url.path)
-        headers = _FRAMED if site.has_frames else _HEADERS
-        return HTMLResponse(self._embellish(html, site, nature) if nature else html, headers=headers)
+        if wish is None:
+            return HTMLResponse(html, headers=_FRAMED if site.has_frames else _HEADERS)
+        headers = _FRAMED if site.has_frames or wish.answer.has_frames else _HEADERS
+        return HTMLResponse(self._embellish(html, wish, is_framed=_is_framed(request)), headers=headers)
 
-    def _embellish(self, html: str, site: Site, nature: Nature) -> str:
-        """The page with what the nature adds to it."""
-        answer = nature.answer
-        parts = [f"const EDITOR = {json.dumps(site.truth.editor)};", *map(read_script, answer.scripts)]
-        # One scope of their own: the pages' scripts have names too.
-        script = "\n".join(["<script>(() => {", *parts, "})();</script>"]) if answer.scripts else ""
-        ends = {
-            name: self._pages.get_template(template).render(site=site)
-            for name, template in (("top", answer.top), ("bottom", answer.bottom))
-            if template
-        }
-        return embellish(html, head=script, **ends)
+    def _embellish(self, html: str, wish: Wish, *, is_framed: bool) -> str:
+        """The page with what its natures add to it; the page of a frame has what acts on its editor alone."""
+        script = write_script(wish.answer, editor=wish.site.truth.editor, seed=wish.seed, is_framed=is_framed)
+        if is_framed:
+            return embellish(html, head=script)
+        top, bottom = (
+            "".join(self._pages.get_template(name).render(site=wish.site) for name in names)
+            for names in (wish.answer.tops, wish.answer.bottoms)
+        )
+        return embellish(html, head=script, top=top, bottom=bottom)
+
+    def _ad(self) -> Response:
+        return HTMLResponse(self._pages.get_template("natures/ad.html").render(), headers=_HEADERS)
 
     def _missing(self, request: Request) -> Response:
         html = self._pages.get_template("missing.html").render(host=_host(request), path=request.url.path)
@@ -188,25 +227,14 @@ def _host(request: Request) -> str:
     return (request.url.hostname or "").lower()
 
 
-def _known() -> dict[str, list[str]]:
-    return {"hosts": [site.host for site in find_open_sites()], "natures": sorted(NATURES)}
+def _is_framed(request: Request) -> bool:
+    """Whether a page is asked for by a frame."""
+    return request.headers.get("sec-fetch-dest") in {"iframe", "frame"}
 
 
-def _read_wish(wanted: object) -> tuple[Site, Nature | None]:
-    """The open site and the nature that a POST names.
-
-    Raises:
-        ValueError: one of them is not known; the text says which.
-    """
-    if not isinstance(wanted, dict) or set(wanted) != {"host", "nature"}:
-        raise ValueError('the body is not {"host": ..., "nature": ...}')
-    site = find_site(str(wanted["host"]))
-    if site is None or site not in find_open_sites():
-        raise ValueError(f"no open site has the host {wanted['host']!r}")
-    nature = NATURES.get(str(wanted["nature"]))
-    if nature is None and wanted["nature"] is not None:
-        raise ValueError(f"no nature is called {wanted['nature']!r}")
-    return site, nature
+def _worker(*, is_there: bool) -> Response:
+    script = read_script("worker.js" if is_there else "worker_gone.js")
+    return Response(script, media_type="text/javascript", headers={"cache-control": "no-store"})
 
 
 def run(*, http_port: int, https_port: int, editors: Path, state: Path, log_level: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker.types import PageRead, Seen
+from infra.reference.faults import FAULTS
 from infra.reference.sites.natures import NATURES
 from workers.audit import AuditTarget, read_cards
 from workers.client.product import ProductAddress, ProductClient
@@ -23,8 +24,8 @@ PROMPTS = {
     "instagram": 'Go to https://www.instagram.com/ and write "{payload}" as a comment on the first post',
     "twitch": 'Go to https://www.twitch.tv/, open the first live channel and write "{payload}" in its chat',
 }
-#: Every nature once, each site about as often, and where a site is an exception that site too: what a nature does to
-#: the page of every site is tested in `test_natures.py` and where the sites are served.
+#: Every nature that is a fault too once, and each site about as often: what a nature does to the page is tested in
+#: `test_natures.py`, the others in `test_natures_shown.py` and where the sites are served.
 MEETINGS = [
     ("page_404", "reddit"),
     ("page_500", "linkedin"),
@@ -108,19 +109,21 @@ def meet(
     product.close()
 
 
-def test_every_nature_is_met() -> None:
-    assert {nature for nature, _ in MEETINGS} == set(NATURES)
+def test_every_nature_that_is_a_fault_is_met() -> None:
+    assert {nature for nature, _ in MEETINGS} == {name for name, fault in FAULTS.items() if fault.place == "page"}
 
 
-def _check(met: Met, nature: str, site: str) -> None:
+def _check(met: Met, nature: str) -> None:
     """What the agent claims, what is true, and what the audit sees are what the nature is expected to lead to."""
     last = met.last
-    match NATURES[nature].expect(site).bucket:
+    expected = NATURES[nature].expected
+    match expected.bucket if expected else "ok":
         case "ok":
             assert (met.claim, last.payload, last.payload_count) == ("filled", Seen.SEEN, 1)
             assert met.walls == NO_WALL
         case "product_unverified_fill" | "product_unconfirmed":
-            assert met.claim == "filled"
+            # a run whose box has no name is followed by another dispatch
+            assert met.told in {("filled", "product_unverified_fill"), ("filled", "product_unconfirmed")}
             assert last.payload_count == {"editor_reverts": 0, "editor_doubles": 2}[nature]
         case "product_fill_died":
             assert met.told == ("none", "product_fill_died")
@@ -147,7 +150,7 @@ def test_what_the_agent_and_the_audit_see_is_what_is_expected(
         # Its looks took until the text was there: then it is there.
         assert (met.told, met.last.payload_count) == (("filled", "ok"), 1)
     else:
-        _check(met, nature, site)
+        _check(met, nature)
     if nature == "editor_old_text":
         assert [editable.text for editable in met.last.editables if "zzzzz" in editable.text] == []
     if nature == "page_404":

@@ -90,3 +90,15 @@ def test_conditions_are_read_from_the_environment_and_a_bad_fault_is_named(monke
     with pytest.raises(UsageError, match="BV3_REFERENCE_FAULTS: no fault is called 'command_hung'") as caught:
         read_conditions()
     assert "did you mean command_hang?" in str(caught.value.hint)
+
+
+def test_natures_are_conditions_of_the_boxes_too_and_a_bad_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BV3_REFERENCE_NATURES", " all:0.5 ")
+    assert read_conditions() == Conditions(natures="all:0.5")
+    running = Orders().joined(Orders(boxes=2, full=True, conditions=read_conditions()))
+    with pytest.raises(UsageError, match=r"work with natures all:0.5 \(seed 0\), leashes x 1, .* asks for no faults"):
+        running.joined(Orders(boxes=1, full=True, conditions=Conditions()))
+    monkeypatch.setenv("BV3_REFERENCE_NATURES", "cookie_baner")
+    with pytest.raises(UsageError, match="BV3_REFERENCE_NATURES: no nature is called 'cookie_baner'") as caught:
+        read_conditions()
+    assert "did you mean cookie_banner?" in str(caught.value.hint)

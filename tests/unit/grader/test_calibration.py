@@ -137,6 +137,50 @@ def test_what_was_foretold_of_a_run_that_was_cut_off_is_no_truth_unless_the_faul
     assert {one.fault: one.attempts for one in done.faults} == {"renderer_killed": 1, "stale_skill": 1}
 
 
+def test_each_nature_that_a_run_met_is_counted_with_its_buckets(witness: Callable[..., Witnessed]) -> None:
+    done = calibrate(
+        [SWEEP],
+        [
+            witness(1, truth=told(natures=["ad_frames", "late_mount"])),
+            witness(2, Bucket.PRODUCT_FILL_DIED, told("product_fill_died", natures=["late_mount"])),
+            witness(3, Bucket.OK, told("product_wrong_surface", natures=["late_mount", "second_composer"])),
+            witness(4, truth=told(total_ms=9, natures=["ad_frames"])),
+            witness(5),
+        ],
+    )
+    assert {one.nature: (one.attempts, one.misgraded) for one in done.natures} == {
+        "ad_frames": (2, 1),
+        "late_mount": (3, 1),
+        "second_composer": (1, 1),
+    }
+    assert done.natures[1].buckets == {
+        Bucket.OK: (1, 1),
+        Bucket.PRODUCT_FILL_DIED: (1, 1),
+        Bucket.PRODUCT_WRONG_SURFACE: (1, 0),
+    }
+    text = [line.text for line in render_calibration(done)]
+    assert "  product_wrong_surface     agreed 0 of 1" in text
+    assert "  natures late_mount second_composer" in text
+    assert max(map(len, text)) <= 80
+    page = write_markdown(done)
+    assert "| `ad_frames` | 2 | 1 | `ok` 2 of 2 |" in page
+    check_sums(read_page(page))
+    assert to_json(done)["natures"][0] == {
+        "nature": "ad_frames",
+        "attempts": 2,
+        "misgraded": 1,
+        "buckets": [{"truth": "ok", "attempts": 2, "agreed": 2}],
+    }
+    assert to_json(done)["misgraded"][0]["natures"] == ["late_mount", "second_composer"]
+
+
+def test_without_natures_nothing_is_said_of_them(witness: Callable[..., Witnessed]) -> None:
+    done = calibrate([SWEEP], mixed(witness))
+    assert done.natures == ()
+    assert "nature" not in "\n".join(line.text for line in render_calibration(done))
+    assert "Natures" not in write_markdown(done)
+
+
 def test_the_order_of_attempts_and_sweeps_changes_nothing(witness: Callable[..., Witnessed]) -> None:
     other = "c7-20261129T220003Z-zzzz"
     attempts = [*mixed(witness), witness(1, sweep=other), witness(1, sweep=other, attempt_no=2)]

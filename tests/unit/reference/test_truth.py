@@ -41,6 +41,10 @@ def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None,
     ("end", "bucket"),
     [
         ("declined", "product_no_composer"),
+        ("walled", "product_no_composer"),
+        ("astray", "product_wrong_surface"),
+        ("overrun", "product_command_timeout"),
+        ("unseen", "product_fill_died"),
         ("fill_died", "product_fill_died"),
         ("timed_out", "product_command_timeout"),
         (None, "product_no_composer"),
@@ -48,6 +52,24 @@ def test_a_claim_is_judged_on_where_the_payload_really_stands(page: Page | None,
 )
 def test_without_a_claim_the_end_of_the_first_dispatch_decides(end: str | None, bucket: str) -> None:
     assert judge(replace(RUN, end=end), find_site("x.com"), PAGE).bucket == bucket
+
+
+@pytest.mark.parametrize(
+    ("end", "unanswered", "bucket"),
+    [
+        (None, 1, "product_command_timeout"),
+        ("declined", 1, "product_no_composer"),
+        ("declined", 2, "product_command_timeout"),
+        ("unseen", 2, "product_command_timeout"),
+        ("walled", 2, "product_no_composer"),
+        ("astray", 2, "product_command_timeout"),
+        ("filled", 3, "ok"),
+    ],
+)
+def test_commands_that_hung_count_where_the_script_did_not_get_over_them(
+    end: str | None, unanswered: int, bucket: str
+) -> None:
+    assert judge(replace(RUN, end=end, unanswered=unanswered), find_site("x.com"), PAGE).bucket == bucket
 
 
 def test_a_lost_renderer_is_infrastructure_whatever_was_claimed() -> None:
@@ -72,7 +94,7 @@ def test_a_site_that_can_not_be_measured_is_so_even_after_a_claim() -> None:
 def test_a_run_that_declined_a_page_with_a_nature_is_what_the_nature_makes_true(
     nature: str, bucket: str, evidence: str | None
 ) -> None:
-    met = replace(RUN, end="declined", chosen=FAULTS[nature], struck=True)
+    met = replace(RUN, end="declined", chosen=FAULTS[nature], struck=True, natures=(nature,))
     ruling = judge(met, find_site("x.com"), None)
     assert (ruling.bucket, ruling.evidence) == (bucket, evidence)
 
@@ -81,8 +103,35 @@ def test_a_nature_that_was_not_set_or_that_the_run_got_through_changes_nothing()
     chosen = FAULTS["page_login_redirect"]
     unset = judge(replace(RUN, end="declined", chosen=chosen, failed="no site server"), find_site("x.com"), None)
     assert (unset.bucket, unset.evidence) == ("product_no_composer", None)
-    through = judge(replace(RUN, chosen=chosen, struck=True), find_site("x.com"), PAGE)
+    through = judge(replace(RUN, chosen=chosen, struck=True, natures=(chosen.name,)), find_site("x.com"), PAGE)
     assert (through.bucket, through.evidence) == ("ok", None)
+
+
+@pytest.mark.parametrize(
+    ("natures", "bucket"),
+    [
+        (("challenge_shown", "page_404", "header_password"), "product_no_composer"),
+        (("editor_rejects", "challenge_shown", "slow_network"), "not_measurable"),
+        (("page_dropped", "page_login_redirect"), "product_no_composer"),
+        (("editor_late", "editor_rejects", "header_login"), "product_no_composer"),
+    ],
+)
+def test_of_a_set_the_first_that_replaces_the_page_rules_and_else_the_runs_own_end(
+    natures: tuple[str, ...], bucket: str
+) -> None:
+    for order in (natures, natures[::-1]):
+        assert judge(replace(RUN, end="declined", natures=order), find_site("x.com"), None).bucket == bucket
+
+
+@pytest.mark.parametrize(("recovered", "bucket"), [(False, "product_unverified_fill"), (True, "product_unconfirmed")])
+@pytest.mark.parametrize("natures", [(), ("editor_reverts",), ("editor_doubles", "char_limit_short", "late_mount")])
+def test_a_claimed_text_that_is_not_there_once_is_unconfirmed_after_another_dispatch(
+    natures: tuple[str, ...], recovered: bool, bucket: str
+) -> None:
+    run = replace(RUN, natures=natures, recovered=recovered)
+    for intended in (0, 2):
+        assert judge(run, find_site("x.com"), replace(PAGE, intended=intended)).bucket == bucket
+    assert judge(run, find_site("x.com"), PAGE).bucket == "ok"
 
 
 def test_an_unknown_host_has_no_truth() -> None:

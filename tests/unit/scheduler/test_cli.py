@@ -108,6 +108,7 @@ def test_an_unknown_plan_is_not_answered_with_plans_that_do_not_exist(capsys: py
     ("name", "value", "is_refused"),
     [
         ("BV3_REFERENCE_FAULTS", "all", True),
+        ("BV3_REFERENCE_NATURES", "all", True),
         ("BV3_LEASH_SCALE", "0.1", True),
         ("BV3_REFERENCE_FAULTS", " none", False),
         ("BV3_LEASH_SCALE", "1", False),
@@ -126,7 +127,9 @@ def test_a_farm_elsewhere_is_never_taken_for_one_that_injects_faults(
     monkeypatch.setenv("BV3_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv(name, value)
     code, err = cli.run(command), capsys.readouterr().err
-    assert ("BV3_REFERENCE_FAULTS and BV3_LEASH_SCALE are for the embedded farm" in err) is is_refused
+    assert (
+        "BV3_REFERENCE_FAULTS, BV3_REFERENCE_NATURES and BV3_LEASH_SCALE are for the embedded farm" in err
+    ) is is_refused
     assert code == 2 if is_refused else code in {0, 3}
 
 

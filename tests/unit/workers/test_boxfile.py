@@ -89,6 +89,10 @@ def test_what_the_reference_stack_is_told_is_read_and_named_as_a_record_names_it
     path.write_text(TEXT + REFERENCE)
     told = load_box(path).reference
     assert (told.told, told.leash_scale) == ("renderer_killed:0.05, no_router seed 7", 0.1)
+    path.write_text(TEXT + REFERENCE + 'natures = "all:0.5"\n')
+    assert load_box(path).reference.told == "renderer_killed:0.05, no_router, natures all:0.5 seed 7"
+    path.write_text(TEXT + '\n[reference]\nnatures = "all"\n')
+    assert load_box(path).reference.told == "natures all seed 0"
     path.write_text(TEXT)
     assert (load_box(path).reference.told, load_box(path).reference.leash_scale) == ("", 1.0)
 
@@ -102,6 +106,7 @@ def test_what_the_reference_stack_is_told_is_read_and_named_as_a_record_names_it
             "no fault is called 'renderer_kiled' hint: did you mean renderer_ki",
         ),
         ((":0.05", ":5"), 17, "the share of renderer_killed is '5'"),
+        (("seed = 7", 'natures = "late_mont"'), 18, "reference.natures: no nature is called 'late_mont'"),
         (("leash_scale = 0.1", "leash_scale = 0"), 19, "reference.leash_scale"),
         (("leash_scale = 0.1", "leash_scale = 1.5"), 19, "reference.leash_scale"),
         (("seed = 7", "seed = -7"), 18, "reference.seed"),
@@ -138,7 +143,7 @@ def test_a_stack_that_is_no_stand_in_refuses_faults_and_scaled_leashes(
 ) -> None:
     monkeypatch.setattr("workers.boxrules.STAND_INS", frozenset())
     load(tmp_path, TEXT)
-    with pytest.raises(UsageError, match="faults and scaled leashes are for the stack reference"):
+    with pytest.raises(UsageError, match="faults, natures and scaled leashes are for the stack reference"):
         load(tmp_path, TEXT + REFERENCE)
 
 
@@ -175,7 +180,7 @@ NETNS = TEXT.replace('isolation = "ports"', 'isolation = "netns"\nnetns = "bv3-a
         (TEXT.replace("18327", "18326"), 12, "ports.router: port 18326 is backend's already"),
         (ELECTRON + "\n[ports]\nhttp = 3026\n", 14, "ports.http: port 3026 is frontend's already"),
         (TEXT + "foreign = [1, 18443]\n", 15, "18443 is the box's own port https"),
-        (OPENSWARM + "\n[reference]\nseed = 3\n", 9, "faults and scaled leashes are for the stack reference"),
+        (OPENSWARM + "\n[reference]\nseed = 3\n", 9, "faults, natures and scaled leashes are for the stack reference"),
         (OPENSWARM.replace('"/srv/', '"srv/'), 7, "checkout must be an absolute path"),
         (OPENSWARM.replace("/tmp/box-a", "/srv/openswarm/runs"), 6, "folder must lie outside of the checkout"),
         (OPENSWARM.replace("/tmp/box-a", "/srv/openswarm"), 6, "folder must lie outside of the checkout"),

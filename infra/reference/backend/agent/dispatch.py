@@ -157,14 +157,14 @@ def _log_skills(injection: Injection, child: Session, view: View) -> None:
         lines.NO_SKILL.log(host=host)
 
 
-async def _run_script(script: Script, before: View, *, limit_s: float) -> End | None:
-    """The send script within its limit, and its report; None when the limit ran out."""
-    end: End | None = None
+async def _run_script(script: Script, before: View, *, limit_s: float) -> End:
+    """The send script within its limit, and its report."""
     try:
         async with asyncio.timeout(limit_s):
             end = await script.run()
     except TimeoutError as error:
         lines.SEND_OUTER.log(kind=type(error).__name__, error=error)
+        end = "overrun"
     choice = choose(before.elements, script.task)
     lines.DRY_REPORT.log(
         composer=choice.composer is not None,

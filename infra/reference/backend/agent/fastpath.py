@@ -126,10 +126,12 @@ async def _tell_truth(services: Services, parent: Session, prompt: str, entry: s
             card=first.card if first else None,
             lost=first is None or first.lost,
             total_ms=first.total_ms if first else None,
-            timed_out=injection.timed_out,
+            unanswered=injection.unanswered,
             chosen=injection.case.fault,
             struck=injection.struck or injection.case.name == "audit_blind",
             failed=injection.failed,
+            natures=injection.natures,
+            recovered=injection.case.count_dispatches() > 1,
         )
     )
     # From here on, and not while the truth is looked for.

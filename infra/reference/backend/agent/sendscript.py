@@ -15,7 +15,8 @@ from infra.reference.backend.agent.walls import find_wall, offers_sign_in
 from infra.reference.backend.agent.wording import Task
 from infra.reference.backend.commands import TIMED_OUT
 
-End = Literal["filled", "sent", "declined", "fill_died", "timed_out", "unseen"]
+# walled: declined for a wall; astray: declined on a page of another kind; overrun: the script's time was used up.
+End = Literal["filled", "sent", "declined", "walled", "astray", "fill_died", "timed_out", "unseen", "overrun"]
 URL_CHARS = 90
 WALL_URL_CHARS = 60
 ERROR_CHARS = 160
@@ -63,7 +64,7 @@ class Script:
         """Fill the composer that fits the task, or decline; the lines say which and why."""
         reason = self._refuse()
         if reason:
-            return self._decline(reason)
+            return self._decline(reason, "walled" if find_wall(self.view) else "declined")
         choice = self._choose()
         # What opens a composer on one page sends on another: with the payload in place nothing is pressed.
         there = (await self._find_submit()).found
@@ -72,7 +73,7 @@ class Script:
         if choice.composer is None:
             return await self._fill_structurally(there=there)
         if self.astray:
-            return self._decline(self._mismatch(choice.composer.name))
+            return self._decline(self._mismatch(choice.composer.name), "astray")
         return await self._fill(choice.composer, there=there)
 
     def _refuse(self) -> str | None:
@@ -85,9 +86,9 @@ class Script:
             return "no unambiguous quoted payload"
         return None
 
-    def _decline(self, reason: str) -> End:
+    def _decline(self, reason: str, end: End = "declined") -> End:
         lines.DECLINED.log(reason=reason)
-        return "declined"
+        return end
 
     def _mismatch(self, found: str) -> str:
         return f"asked for a {self.task.first}, landed on a page with {found!r} ({self.view.url[:URL_CHARS]})"
@@ -143,7 +144,7 @@ class Script:
             return "timed_out" if reply.get("error") == TIMED_OUT else declined
         role = str(reply.get("role") or reply.get("tag"))
         if self.astray:
-            return self._decline(self._mismatch(role))
+            return self._decline(self._mismatch(role), "astray")
         if not there and not await self._holds(reply):
             lines.FILL_UNSEEN.log()
             return "unseen"

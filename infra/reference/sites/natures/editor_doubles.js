@@ -3,9 +3,9 @@ let done = false;
 let add;
 watch((text) => {
   if (done) return;
-  clearTimeout(add);
-  add = setTimeout(() => {
+  cancel(add);
+  add = postpone(() => {
     done = true;
-    write(text + text);
+    bring(text + text);
   }, 300);
 });

@@ -8,6 +8,6 @@ intercept((data) => {
   const now = performance.now();
   pending = now - typed > PAUSE_MS ? data : pending + data;
   typed = now;
-  clearTimeout(show);
-  show = setTimeout(() => write(pending), SHOWN_AFTER_MS);
+  cancel(show);
+  show = postpone(() => bring(pending), SHOWN_AFTER_MS);
 });

@@ -1,8 +1,8 @@
 // The editor takes the text, and 300 ms after the last of it the stored draft wins: empty, and closed from then on.
 let revert;
 watch(() => {
-  clearTimeout(revert);
-  revert = setTimeout(() => {
+  cancel(revert);
+  revert = postpone(() => {
     write("");
     refuse();
   }, 300);
