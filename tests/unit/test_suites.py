@@ -87,14 +87,15 @@ def test_no_host_of_the_holdout_stands_in_another_suite() -> None:
 
 def test_the_holdout_alone_is_frozen_and_in_groups() -> None:
     assert [name for name in SUITES if load_suite(name).is_frozen] == ["holdout"]
-    groups = [task.group for task in load_suite("holdout").tasks]
-    assert Counter(groups) == {"first": 6, "anonymous": 6, "editors": 5}
+    groups = Counter(task.group for task in load_suite("holdout").tasks)
+    # others may come; in these none does, and none goes
+    assert (groups["first"], groups["anonymous"], groups["editors"]) == (6, 6, 5)
     assert {task.group for name, task in SHIPPED if name != "holdout"} == {""}
 
 
 def test_what_is_retired_says_when_and_on_what_evidence() -> None:
     retired = {task.site: task.retired for _, task in SHIPPED if task.retired}
-    assert retired.keys() == {"dpaste", "txti"}
+    assert retired.keys() >= {"dpaste", "txti"}
     for one in retired.values():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", one.date)
         assert one.evidence.startswith("direct fetch: ")

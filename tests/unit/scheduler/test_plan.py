@@ -121,14 +121,15 @@ def test_an_unknown_plan_lists_only_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "suite_name", "runs"),
-    [("c8", "holdout", 15 * 2), ("anon", "anon", 6 * 3), ("shapes", "shapes", 25 * 3), ("known", "known", 9 * 3)],
+    ("name", "suite_name", "trials"),
+    [("c8", "holdout", 2), ("anon", "anon", 3), ("shapes", "shapes", 3), ("known", "known", 3)],
 )
-def test_every_plan_is_dry_and_runs_each_living_site_of_its_suite(name: str, suite_name: str, runs: int) -> None:
+def test_every_plan_is_dry_and_runs_each_living_site_of_its_suite(name: str, suite_name: str, trials: int) -> None:
     plan, drawn = PLANS[name], load_suite(suite_name)
     planned = plan_runs(plan, drawn, (), plan.trials, "default")
-    assert (plan.suite, plan.mode, len(planned)) == (suite_name, Mode.DRY, runs)
-    assert not {run.site for run in planned} & {each.site for each in drawn.tasks if each.retired}
+    assert (plan.suite, plan.mode) == (suite_name, Mode.DRY)
+    living = [each.site for each in drawn.tasks if each.retired is None]
+    assert sorted(run.site for run in planned) == sorted(living * trials)
 
 
 def test_the_command_line_offers_exactly_the_plans_there_are() -> None:
