@@ -153,6 +153,19 @@ def _broken(freeze: Freeze | _Entry, message: str, path: Path) -> SuiteError:
     return SuiteError(f"freeze of {freeze.suite!r}, group {freeze.group!r}: {message}", file=str(path), line=0)
 
 
+def describe(freeze: Freeze) -> str:
+    """When, at which product and by whom: `frozen 2026-08-02 at 1508e03c, taken over from the old harness`."""
+    when = f"{freeze.frozen_at.astimezone(UTC):{'%Y-%m-%d' if _is_day(freeze) else '%Y-%m-%d %H:%M:%S UTC'}}"
+    by = f", taken over from {freeze.frozen_by}" if freeze.taken_over else f" by {freeze.frozen_by}"
+    follows = f", in place of {freeze.follows}: {freeze.reason}" if freeze.follows else ""
+    return f"frozen {when} at {freeze.product_revision}{by}{follows}"
+
+
+def _is_day(freeze: Freeze) -> bool:
+    """Whether no more than the day is known."""
+    return freeze.taken_over and freeze.frozen_at.astimezone(UTC).time() == time()
+
+
 def write_entry(freeze: Freeze) -> str:
     """The freeze as a block of `freezes.toml`, which reads back as this very freeze."""
     optional = [(name, value) for name in ("reason", "follows") if (value := getattr(freeze, name)) is not None]
@@ -164,12 +177,11 @@ def write_entry(freeze: Freeze) -> str:
         ("product_revision", freeze.product_revision),
         ("frozen_by", freeze.frozen_by),
     ]
-    is_day = freeze.taken_over and freeze.frozen_at.time() == time()
-    moment = freeze.frozen_at.date() if is_day else freeze.frozen_at.astimezone(UTC)
+    moment = freeze.frozen_at.astimezone(UTC)
     lines = [
         f"[[{_TABLE}]]",
         *(f"{name} = {_quote(value)}" for name, value in texts),
-        f"frozen_at = {moment.isoformat()}",
+        f"frozen_at = {(moment.date() if _is_day(freeze) else moment).isoformat()}",
         *(["taken_over = true"] if freeze.taken_over else []),
         f"tasks = {_quote_lines(write_tasks(freeze.tasks))}",
     ]

@@ -36,7 +36,7 @@ from grader.farm import join_store
 from grader.import_findings import find_faults, summarise
 from grader.importing import OldFile, name_import, read_old_file, save_old_file
 from grader.markers import load_catalogue
-from grader.reading import read_attempts, read_sample
+from grader.reading import read_attempts, read_ledger, read_sample
 from grader.regrade import regrade_sweep
 from grader.regrade_report import quoting_line, regrade_json, regrade_lines, verdict_line
 from grader.render import Line, render_attempt, render_scorecard, write_lines
@@ -93,6 +93,7 @@ def show_scorecard(
                 baseline=_read_other(connection, baseline, sweep, "--baseline"),
                 known=_read_other(connection, known, sweep, "--known") or find_known(connection, sample),
                 markers=read_marker_check(connection, sample.rows),
+                freezes=read_ledger(connection, sweep),
             )
         if rows_file is not None:
             try:

@@ -9,11 +9,13 @@ import sqlalchemy as sa
 from broker.codec import from_json
 from broker.errors import Bv3Error
 from broker.store import grading
+from broker.store.freezes import read_uses
 from broker.store.sweeps import SweepRow
 from broker.suites.loader import load_suite
 from broker.types import Mode, SiteTask
 from grader.criteria import RetiredSite, Sample, SweepFacts
 from grader.facts import AttemptRow, VerdictFacts
+from grader.ledger import GroupUse, to_group
 
 
 def read_attempts(connection: sa.Connection, sweep: SweepRow) -> tuple[tuple[AttemptRow, ...], int]:
@@ -93,3 +95,19 @@ def _suite_tasks(name: str) -> tuple[SiteTask, ...]:
     except Bv3Error:
         # a suite that is not shipped any more: the sweep's own plan says what it had
         return ()
+
+
+def read_ledger(connection: sa.Connection, sweep: SweepRow) -> tuple[GroupUse, ...] | None:
+    """The groups that the sweep has used; None of a suite that is not frozen."""
+    uses = read_uses(connection, sweep_id=sweep.id)
+    if not uses and not _is_frozen(sweep.suite):
+        return None
+    return tuple(to_group(use) for use in uses)
+
+
+def _is_frozen(suite: str) -> bool:
+    try:
+        return load_suite(suite).is_frozen
+    except Bv3Error:
+        # a suite that is not shipped any more
+        return False

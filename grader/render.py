@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from broker.types import Evidence
 from grader.facts import AttemptRow, VerdictFacts
 from grader.importer import RULE_IMPORTED
+from grader.ledger import ledger_lines
 from grader.lines import DASH, Line, count, flow, printable, wrap, write_lines
 from grader.marker_check import MarkerCheck
 from grader.scorecard import Exclusion, Miss, Scorecard
@@ -30,6 +31,7 @@ def render_scorecard(card: Scorecard, *, width: int, markers: int) -> tuple[Line
         Line(),
         *_totals(card, width),
         *_exclusions(card, width),
+        *ledger_lines(card.freezes, card.product_revisions),
         *tabulate_claims(card.claim_by_page),
         Line(),
         *tabulate_breakdowns(card, width),

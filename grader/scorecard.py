@@ -13,6 +13,7 @@ from broker.types import Bucket, Claim, Evidence, Family, Seen
 from grader.criteria import Cell, Reading, Sample, SweepFacts, judge_criteria, reach_readings, unlike
 from grader.criteria.cells import Counts, Group, SkillTally
 from grader.facts import AttemptRow
+from grader.ledger import GroupUse
 from grader.marker_check import MarkerCheck
 
 SCORECARD_SCHEMA = 2
@@ -104,6 +105,8 @@ class Scorecard:
     shapes_unreached: tuple[str, ...] = ()
     # None: nobody asked
     markers: MarkerCheck | None = None
+    # what the groups of a frozen suite were frozen with; None: the suite is not a frozen one
+    freezes: tuple[GroupUse, ...] | None = None
 
 
 def build_scorecard(
@@ -113,6 +116,7 @@ def build_scorecard(
     baseline: Sample | None = None,
     known: Sample | None = None,
     markers: MarkerCheck | None = None,
+    freezes: tuple[GroupUse, ...] | None = None,
 ) -> Scorecard:
     """The scorecard of these attempts, whatever their order.
 
@@ -151,6 +155,7 @@ def build_scorecard(
             {group: times for group, times in groups.items() if group.box}, lambda group: group.box, count
         ),
         markers=markers,
+        freezes=freezes,
     )
 
 

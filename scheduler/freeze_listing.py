@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from typing import Any
 
-from broker.freezes import Freeze
+from broker.freezes import Freeze, describe
 from broker.store.freezes import FreezeRow, FreezeUse, SearchedSource
 from scheduler.freezing import Frozen, Standing
 from scheduler.listing import fold
@@ -16,18 +16,8 @@ from scheduler.wording import clean
 SCHEMA = 1
 
 
-def say_when(freeze: Freeze) -> str:
-    """The day alone where no more is known: `2026-08-02`, `2026-11-30 08:00:12 UTC`."""
-    moment = freeze.frozen_at.astimezone(UTC)
-    is_day = freeze.taken_over and moment.time() == time()
-    return f"{moment:%Y-%m-%d}" if is_day else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def say_freeze(freeze: Freeze) -> str:
-    """`frozen 2026-08-02 at 1508e03c, taken over from the old harness`."""
-    by = f"taken over from {freeze.frozen_by}" if freeze.taken_over else f"by {freeze.frozen_by}"
-    follows = f", in place of {freeze.follows}: {freeze.reason}" if freeze.follows else ""
-    return clean(f"frozen {say_when(freeze)} at {freeze.product_revision}, {by}{follows}")
+def _describe(freeze: Freeze) -> str:
+    return clean(describe(freeze))
 
 
 def say_source(source: SearchedSource | None, suite: str) -> str:
@@ -45,7 +35,7 @@ def standing_lines(standings: Sequence[Standing], source: SearchedSource | None)
     suite = standings[0].lineage.tip.suite
     width = max(len(standing.lineage.tip.group) for standing in standings)
     lines = [
-        f"group {standing.lineage.tip.group:<{width}}  {say_freeze(standing.lineage.tip)};"
+        f"group {standing.lineage.tip.group:<{width}}  {_describe(standing.lineage.tip)};"
         f" {f'use {standing.lineage.uses + 1}' if standing.is_used else 'not used by this plan'}"
         for standing in standings
     ]
@@ -96,9 +86,9 @@ def _frozen_line(one: Frozen) -> str:
     freeze = one.freeze
     sites = f"{len(freeze.tasks)} site{'' if len(freeze.tasks) == 1 else 's'}"
     if one.is_new:
-        return f"{freeze.suite} {freeze.group}: {say_freeze(freeze)}; {sites}, sha256 {freeze.sha256}"
+        return f"{freeze.suite} {freeze.group}: {_describe(freeze)}; {sites}, sha256 {freeze.sha256}"
     entered = ", now on this farm's record" if one.writes else ""
-    return f"{freeze.suite} {freeze.group}: is {say_freeze(freeze)}, and as it was then{entered}; {sites}"
+    return f"{freeze.suite} {freeze.group}: is {_describe(freeze)}, and as it was then{entered}; {sites}"
 
 
 def frozen_document(done: Sequence[Frozen], source: SearchedSource | None, block: str) -> dict[str, Any]:
@@ -120,7 +110,7 @@ def freezes_lines(rows: Sequence[FreezeRow], unrecorded: Sequence[Freeze], uses:
     for freeze in [*(row.freeze for row in rows), *unrecorded]:
         mine = [use for use in uses if (use.freeze.suite, use.freeze.group) == (freeze.suite, freeze.group)]
         times = f"{len(mine)} use{'' if len(mine) == 1 else 's'}"
-        lines.append(f"{freeze.suite} {freeze.group}: {say_freeze(freeze)}; {times}")
+        lines.append(f"{freeze.suite} {freeze.group}: {_describe(freeze)}; {times}")
         lines.append(f"  sha256 {freeze.sha256}, sites {' '.join(task['site'] for task in freeze.tasks) or 'none'}")
         lines += [_use_line(use) for use in mine]
     return [piece for line in lines for piece in fold(line)] or ["nothing is frozen"]

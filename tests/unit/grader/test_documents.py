@@ -6,10 +6,12 @@ import dataclasses
 import re
 from pathlib import Path
 
+from broker.store.freezes import SearchedSource
 from broker.types import Bucket
 from grader.criteria import Cell, Comparison, Reading, RetiredSite, SweepFacts
 from grader.criteria.cells import SkillTally
 from grader.criteria.shift import compare_buckets
+from grader.ledger import GroupUse
 from grader.marker_check import CheckState, MarkerCheck
 from grader.marker_page import render_page
 from grader.markers import load_catalogue
@@ -32,7 +34,7 @@ def test_every_bucket_and_every_rule_has_its_entry_in_order() -> None:
 def test_every_name_of_the_json_form_is_documented() -> None:
     page = (REFERENCE / "scorecard-json.md").read_text()
     types = (Scorecard, SweepFacts, Cell, Reading, Tally, Exclusion, Miss, ClaimByPage, Breakdown)
-    more = (Comparison, RetiredSite, SkillTally)
+    more = (Comparison, RetiredSite, SkillTally, GroupUse, SearchedSource)
     names = {field.name for shape in (*types, *more) for field in dataclasses.fields(shape)}
     names |= set(compare_buckets([], []))
     assert {name for name in names if f"`{name}`" not in page} == set()

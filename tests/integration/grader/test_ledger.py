@@ -1,0 +1,55 @@
+"""The scorecard of a holdout sweep that was planned is the how-manieth use of each of its groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.store.engine import begin
+from broker.store.freezes import SearchedSource
+from broker.store.sweeps import create_sweep
+from scheduler.admission import admit_frozen
+from scheduler.request import Request, prepare
+
+Grade = Callable[..., Any]
+SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203)
+
+
+def _plan(engine: sa.Engine, plan: str, number: int, source: SearchedSource | None) -> str:
+    request = Request(plan=plan, n=1, sites=(), boxes=None)
+    prepared = prepare(request, datetime(2026, 11, 30, tzinfo=UTC), Random(number), "anna")
+    with begin(engine) as connection:
+        create_sweep(connection, prepared.sweep)
+        admit_frozen(connection, prepared.sweep, prepared.suite, source)
+    return prepared.sweep.id
+
+
+def test_a_holdouts_scorecard_prints_freeze_and_use_of_each_group(engine: sa.Engine, bv3_grade: Grade) -> None:
+    first, second = _plan(engine, "c8", 1, None), _plan(engine, "c8", 2, SOURCE)
+    for sweep, number, source in ((first, 1, "was not searched"), (second, 2, "source at 21a08c23, 1203 files")):
+        done = bv3_grade("scorecard", sweep, COLUMNS="160")
+        assert done.code == 0, done.stderr
+        for group in (
+            "group first      frozen 2026-08-02 at 1508e03c, taken over from the old harness",
+            "group anonymous  frozen 2026-08-02 at ab898964, taken over from the old harness",
+            "group editors    frozen 2026-08-04 at e445ca3e, taken over from the old harness",
+        ):
+            assert f"{group}; use {number}\n" in done.stdout
+        assert source in done.stdout
+        assert "retired since 2026-08-06, not in the suite's runs: txti" in done.stdout
+    groups = json.loads(bv3_grade("scorecard", second, "--json").stdout)["freezes"]
+    assert [(group["group"], group["use"], group["source"]["files"]) for group in groups] == [
+        ("first", 2, 1203),
+        ("anonymous", 2, 1203),
+        ("editors", 2, 1203),
+    ]
+
+
+def test_a_sweep_of_another_suite_has_no_ledger(engine: sa.Engine, bv3_grade: Grade) -> None:
+    known = _plan(engine, "known", 1, None)
+    assert json.loads(bv3_grade("scorecard", known, "--json").stdout)["freezes"] is None
