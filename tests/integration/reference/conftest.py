@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -425,8 +425,18 @@ class Sites:
         url = f"http://127.0.0.1:{self.http_port}/__nature"
         httpx.post(url, json={"host": host, "nature": nature}, trust_env=False).raise_for_status()
 
+    def set_natures(self, host: str, natures: Iterable[str]) -> None:
+        """Give a host's pages exactly these natures."""
+        url = f"http://127.0.0.1:{self.http_port}/__nature"
+        httpx.post(url, json={"host": host, "natures": list(natures)}, trust_env=False).raise_for_status()
+
+    def drafts(self, host: str) -> list[Frame]:
+        """What a host's pages kept as drafts."""
+        url = f"http://127.0.0.1:{self.http_port}/reference/drafts"
+        return list(httpx.get(url, headers={"host": host}, trust_env=False).json()["drafts"])
+
     @property
-    def natures(self) -> dict[str, str]:
+    def natures(self) -> dict[str, list[str]]:
         """The natures that are set, by host."""
         return dict(httpx.get(f"http://127.0.0.1:{self.http_port}/__nature", trust_env=False).json()["natures"])
 

@@ -72,13 +72,14 @@ function cancel(debt) {
 
 globalThis.natures = { isOwing: () => debts.size > 0 || watchers.some((watcher) => watcher.isBehind()) };
 
-// The windows whose keys can be the editor's: this one, and those of frames of this origin within the editor.
-function listen(names, heard) {
+// The windows whose keys can be the editor's: this one, and those of frames of this origin within the editor. Heard
+// first, before the editor itself hears, or after it.
+function listen(names, heard, { first = true } = {}) {
   const heardIn = new WeakSet();
   const add = (view, isOurs) => {
     if (heardIn.has(view)) return;
     heardIn.add(view);
-    for (const name of names) view.addEventListener(name, (event) => isOurs(event) && heard(event), true);
+    for (const name of names) view.addEventListener(name, (event) => isOurs(event) && heard(event), first);
   };
   add(window, (event) => event.composedPath().includes(find()));
   setInterval(() => {
@@ -111,7 +112,7 @@ function refuse() {
     if (!event.isTrusted) return;
     if (isDraft()) write("");
     else setTimeout(() => write(""));
-  });
+  }, { first: false });
   watch(() => isDraft() || write(""));
 }
 
