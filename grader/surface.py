@@ -48,6 +48,10 @@ _NO_LIBRARY = {
 # Older tasks hold prose there, which says nothing for sure.
 _LIBRARIES = frozenset(set(EditorShape) - _NO_LIBRARY)
 
+# What a box under somebody else's post is called, and how a task would speak of it.
+_REPLY = r"(?i)\brepl(?:y|ies)\b"
+_REPLY_BOX = r"(?i)^\W*(?:(?:write|add|post|type|leave|your)\s+)?(?:(?:an?|the|your|public)\s+)*repl(?:y|ies)\b"
+
 
 class Surface(StrEnum):
     """The answer for one URL; `unknown` when it can't be told, which is neither right nor wrong."""
@@ -126,7 +130,8 @@ def is_other_box(kind: str, label: str, task: SiteTask) -> bool:
         return False
     if kind == "input" or (kind == "textarea" and task.editor_shape in _LIBRARIES):
         return True
-    return _is_found(_FIELD, clean_text(label[:200])[0])
+    said = clean_text(label[:200])[0]
+    return _is_found(_FIELD, said) or (_is_found(_REPLY_BOX, said) and not _is_found(_REPLY, task.prompt))
 
 
 def is_of_task(url: str, task: SiteTask) -> bool:

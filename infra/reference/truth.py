@@ -62,7 +62,7 @@ class Run:
     failed: str = ""
     # The natures that its pages had, the fault's own among them.
     natures: tuple[str, ...] = ()
-    # Another dispatch worked on the page before the run ended.
+    # A recovery worked on the page before the run ended; a dispatch that only looks is none.
     recovered: bool = False
 
 

@@ -116,6 +116,10 @@ def test_prose_of_an_older_task_forbids_no_textarea(shape: str, task: SiteTask) 
         ("Post Title", True),
         ("New post title here…", True),
         ("Subject", True),
+        ("Write a reply", True),
+        ("Post your reply…", True),
+        ("Reply", True),
+        ("Replying is easy, so write", False),
         ("Message Body", False),
         ("Post Content", False),
         ("Research notes", False),
@@ -126,6 +130,11 @@ def test_prose_of_an_older_task_forbids_no_textarea(shape: str, task: SiteTask) 
 def test_box_with_the_name_of_another_field_is_not_the_editor(label: str, is_other: bool, task: SiteTask) -> None:
     own = dataclasses.replace(task, editor_shape="contenteditable")
     assert is_other_box("contenteditable", label, own) is is_other
+
+
+def test_reply_box_is_the_editor_of_a_task_that_speaks_of_a_reply(task: SiteTask) -> None:
+    own = dataclasses.replace(task, editor_shape="contenteditable", prompt='Reply to the first post: "{payload}"')
+    assert not is_other_box("contenteditable", "Write a reply", own)
 
 
 def test_box_that_nobody_read_is_not_another_one(task: SiteTask) -> None:

@@ -125,7 +125,7 @@ def test_of_a_set_the_first_that_replaces_the_page_rules_and_else_the_runs_own_e
 
 @pytest.mark.parametrize(("recovered", "bucket"), [(False, "product_unverified_fill"), (True, "product_unconfirmed")])
 @pytest.mark.parametrize("natures", [(), ("editor_reverts",), ("editor_doubles", "char_limit_short", "late_mount")])
-def test_a_claimed_text_that_is_not_there_once_is_unconfirmed_after_another_dispatch(
+def test_a_claimed_text_that_is_not_there_once_is_unconfirmed_after_a_recovery(
     natures: tuple[str, ...], recovered: bool, bucket: str
 ) -> None:
     run = replace(RUN, natures=natures, recovered=recovered)

@@ -46,7 +46,7 @@ async def run_fast_path(services: Services, parent: Session, prompt: str, brief:
     services.hub.push_message(parent, call)
     await _prepare(services, parent, entry)
     first, ending = await _dispatch(services, parent, prompt, brief, entry)
-    await _tell_truth(services, parent, prompt, entry, first)
+    await _tell_truth(services, parent, prompt, entry, first, recovered=ending.path == "+recovery")
     path = f"{brief.verdict.lower()}{ending.path}"
     took_ms = round((time.monotonic() - started) * 1000)
     result = parent.add_message("tool_result", _result(call["content"]["id"], ending))
@@ -114,7 +114,9 @@ async def _again(services: Services, order: Order, entry: str) -> Outcome | None
     return None if card is None else await run_dispatch(services, replace(order, card=card))
 
 
-async def _tell_truth(services: Services, parent: Session, prompt: str, entry: str, first: Outcome | None) -> None:
+async def _tell_truth(
+    services: Services, parent: Session, prompt: str, entry: str, first: Outcome | None, *, recovered: bool
+) -> None:
     task: Task = read_task(prompt)
     injection = services.injections[parent.id]
     await services.truth.add(
@@ -131,7 +133,7 @@ async def _tell_truth(services: Services, parent: Session, prompt: str, entry: s
             struck=injection.struck or injection.case.name == "audit_blind",
             failed=injection.failed,
             natures=injection.natures,
-            recovered=injection.case.count_dispatches() > 1,
+            recovered=recovered,
         )
     )
     # From here on, and not while the truth is looked for.
