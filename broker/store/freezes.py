@@ -169,12 +169,16 @@ def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[Frozen
     """
     rows = connection.execute(
         sa.text(
-            "select distinct on (k.site) k.site, r.sweep_id, a.started_at, r.kind = 'imported' as is_imported"
-            " from unnest(cast(:sites as text[]), cast(:hosts as text[])) as k(site, host)"
-            " join site_runs r on true join sweeps s on s.id = r.sweep_id join attempts a on a.run_id = r.id"
-            " where (s.suite = :suite and r.site = k.site) or r.task ->> 'host' = k.host"
-            " or right(r.task ->> 'host', length(k.host) + 1) = '.' || k.host"
-            " order by k.site, a.started_at"
+            # each site and host once before they are compared: there are more attempts than sites
+            "with seen as (select distinct on (s.suite, r.site, r.task ->> 'host') s.suite, r.site,"
+            "  r.task ->> 'host' as host, r.sweep_id, a.started_at, r.kind = 'imported' as is_imported"
+            "  from site_runs r join sweeps s on s.id = r.sweep_id join attempts a on a.run_id = r.id"
+            "  order by s.suite, r.site, r.task ->> 'host', a.started_at)"
+            " select distinct on (k.site) k.site, e.sweep_id, e.started_at, e.is_imported"
+            " from unnest(cast(:sites as text[]), cast(:hosts as text[])) as k(site, host) join seen e"
+            " on (e.suite = :suite and e.site = k.site) or e.host = k.host"
+            "  or right(e.host, length(k.host) + 1) = '.' || k.host"
+            " order by k.site, e.started_at"
         ),
         {
             "suite": suite,
