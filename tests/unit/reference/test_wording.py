@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.suites.loader import load_suite, suite_names
 from infra.reference.backend.agent.wording import is_browsy, read_task, sign_task
 
 
@@ -65,3 +66,31 @@ def test_the_signature_of_a_task_holds_neither_payload_nor_address() -> None:
     one = sign_task('Go to https://x.com/ and create a post with exactly this text: "probe k3f9x coverage alpha"')
     other = sign_task('Go to https://y.example/ and create a post with exactly this text: "probe 77777 coverage alpha"')
     assert one == other == "create post exactly text slotvalue"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place"),
+    [
+        ('Go to x.com and write exactly this text in the test string box: "words here"', ("test", "string")),
+        ('Go to x.com and write exactly this text in the HTML pane: "words here"', ("html",)),
+        ('Go to x.com and type exactly this text into the source text box: "words here"', ("source",)),
+        ('Go to x.com and write exactly this text in the demo editor: "words here"', ()),
+        ('Go to x.com and publish a post with exactly this text: "words in the other box"', ()),
+    ],
+)
+def test_the_words_that_tell_the_box_apart_are_heard(prompt: str, place: tuple[str, ...]) -> None:
+    assert read_task(prompt).place == place
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_task_of_ours_is_understood(name: str) -> None:
+    for task in load_suite(name).tasks:
+        payload = task.payload.replace("{nonce}", "k3f9x")
+        prompt = task.prompt.replace("{payload}", payload)
+        understood = read_task(prompt)
+        assert understood.payload == payload, task.site
+        assert understood.kind == ("story" if task.site == "lobsters" else task.kind), task.site
+        assert understood.public is (task.visibility != "private"), task.site
+        assert not understood.read_only, task.site
+        assert not understood.into_title, task.site
+        assert is_browsy(prompt), task.site

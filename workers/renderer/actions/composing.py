@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from playwright.async_api import Error
@@ -11,6 +12,7 @@ from workers.renderer.actions import pointing, writing
 from workers.renderer.cards import Tab
 from workers.renderer.errors import CommandError
 from workers.renderer.frames import Document, read_steadily
+from workers.renderer.params import read_text
 from workers.renderer.protocol import Reply
 
 SELECTOR = '[data-osw-composer="1"]'
@@ -31,23 +33,33 @@ class Composer:
     # 2 for words of public writing, 1 for none, 0 for words of private messages.
     intent: int
     area: int
+    # How many words of the goal it answers to.
+    hits: float
+    name: str
     url: str
 
     @property
-    def rank(self) -> tuple[float, int, int]:
+    def rank(self) -> tuple[float, float, int, int]:
         """What decides between two."""
-        return self.score, self.intent, self.area
+        return self.hits, self.score, self.intent, self.area
+
+
+# Looks once for the best composer.
+Search = Callable[[], Awaitable[Composer | None]]
 
 
 async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
     """Find the composer, with `reveal` after bringing it out, and with `fill` write into it.
 
-    Not finding one is an answer, not an error.
+    The words of a `goal` decide between several; a reply to one tells the name too. Not finding one is an answer,
+    not an error.
     """
     reveals: list[str] = []
-    best = await _search(tab)
+    goal = read_text(params, "goal")
+    search = partial(_search, tab, goal)
+    best = await search()
     if best is None and params.get("reveal"):
-        best, reveals = await _reveal(tab)
+        best, reveals = await _reveal(tab, search)
     if best is None:
         return {"found": False, "reveals": reveals}
     object_id = await _claim(tab, best)
@@ -60,6 +72,8 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
         "nearSubmit": best.near_submit,
         "filled": False,
     }
+    if goal:
+        reply["name"] = best.name
     text = params.get("fill")
     if isinstance(text, str) and text and object_id is not None:
         mode, _ = await writing.fill(tab, best.document, object_id, text)
@@ -72,18 +86,18 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
     return reply
 
 
-async def _search(tab: Tab) -> Composer | None:
+async def _search(tab: Tab, goal: str) -> Composer | None:
     async def search() -> list[Composer | None]:
         documents = await tab.frames.read_documents()
-        return await asyncio.gather(*(_search_document(document) for document in documents))
+        return await asyncio.gather(*(_search_document(document, goal) for document in documents))
 
     found = await read_steadily(search)
     return max((one for one in found if one is not None), key=lambda one: one.rank, default=None)
 
 
-async def _search_document(document: Document) -> Composer | None:
+async def _search_document(document: Document, goal: str) -> Composer | None:
     try:
-        found = await document.call("composer")
+        found = await document.call("composer", goal)
     except Error:
         if document.parent is None:
             raise
@@ -97,18 +111,18 @@ async def _claim(tab: Tab, best: Composer) -> str | None:
     return await best.document.call_for_element("claim")
 
 
-async def _reveal(tab: Tab) -> tuple[Composer | None, list[str]]:
+async def _reveal(tab: Tab, search: Search) -> tuple[Composer | None, list[str]]:
     """Try what brings composers out, one after the other; which of it was done is told."""
-    steps: dict[str, Callable[[Tab], Awaitable[Composer | None]]] = {
-        "trigger": lambda tab: _press_found(tab, "opener"),
+    steps: dict[str, Callable[[Tab, Search], Awaitable[Composer | None]]] = {
+        "trigger": partial(_press_found, "opener"),
         "scroll": _scroll_on,
         "retop": _scroll_back,
-        "activate": lambda tab: _press_found(tab, "sleeper"),
+        "activate": partial(_press_found, "sleeper"),
     }
     done: list[str] = []
     for name, step in steps.items():
         try:
-            best = await step(tab)
+            best = await step(tab, search)
         except _StepSkippedError:
             continue
         done.append(name)
@@ -121,7 +135,7 @@ class _StepSkippedError(Exception):
     """Nothing on the page calls for this step."""
 
 
-async def _press_found(tab: Tab, finder: str) -> Composer | None:
+async def _press_found(finder: str, tab: Tab, search: Search) -> Composer | None:
     for document in await tab.frames.read_documents():
         object_id = await document.call_for_element(finder)
         if object_id is not None:
@@ -129,35 +143,37 @@ async def _press_found(tab: Tab, finder: str) -> Composer | None:
                 await pointing.press_on(tab, document, object_id)
             except CommandError as error:
                 raise _StepSkippedError from error
-            return await _await_composer(tab)
+            return await _await_composer(search)
     raise _StepSkippedError
 
 
-async def _scroll_on(tab: Tab) -> Composer | None:
+async def _scroll_on(tab: Tab, search: Search) -> Composer | None:
+    """Scroll screen by screen, then to the end: what comes last may be made only there, a frame included."""
     for number in range(SCREENS_MOST):
         top = (await tab.frames.read_documents())[0]
         if not await top.call("scrollOn"):
             if number:
-                return None
+                return await _await_composer(search)
             raise _StepSkippedError
-        if best := await _await_composer(tab, for_s=APPEAR_S / 3):
+        if best := await _await_composer(search, for_s=APPEAR_S / 3):
             return best
-    return None
+    await (await tab.frames.read_documents())[0].call("scrollToEnd")
+    return await _await_composer(search)
 
 
-async def _scroll_back(tab: Tab) -> Composer | None:
+async def _scroll_back(tab: Tab, search: Search) -> Composer | None:
     top = (await tab.frames.read_documents())[0]
     if not await top.call("scrollBack"):
         raise _StepSkippedError
-    return await _await_composer(tab, for_s=APPEAR_S / 3)
+    return await _await_composer(search, for_s=APPEAR_S / 3)
 
 
-async def _await_composer(tab: Tab, for_s: float = APPEAR_S) -> Composer | None:
+async def _await_composer(search: Search, for_s: float = APPEAR_S) -> Composer | None:
     """Look again until a composer is there or the time is up."""
     loop = asyncio.get_running_loop()
     end = loop.time() + for_s
     while True:
-        best = await _search(tab)
+        best = await search()
         if best is not None or loop.time() > end:
             return best
         await asyncio.sleep(LOOK_EVERY_S)

@@ -66,18 +66,33 @@ async def select(tab: Tab, selector: str) -> tuple[Document, str]:
 
 
 async def fill(tab: Tab, document: Document, object_id: str, text: str) -> tuple[Mode, str]:
-    """Replace an element's text, first in one go, then by real keys; how it went, and what stands there."""
-    for mode in ("inserted", "keystroke"):
+    """Replace an element's text, first in one go, then by real keys; how it went, and what stands there.
+
+    An element that shows more than the text, and can't be emptied of it, is filled all the same: some show a hint.
+    """
+    modes: tuple[Mode, ...] = ("inserted", "keystroke")
+    for mode in modes:
         target = await _focus(tab, document, object_id, is_patient=mode == "keystroke")
         if target is None:
             continue
-        await _select_all(tab, document, target)
+        await _select_all(tab, document, target, by_keys=mode == "keystroke")
         is_multiline = bool(await document.call("isMultiline", this=target))
         await _put(tab, text if is_multiline else " ".join(text.split()), by_keys=mode == "keystroke")
         back = await document.call("readBack", text, COMMIT_MS, this=target)
-        if back["stands"] or not text.strip():
+        if back["alone"] or not text.strip() or (back["stands"] and not await _wipe(tab, document, target, text)):
             return mode, back["text"]
     return "keystroke-failed", ""
+
+
+async def _wipe(tab: Tab, document: Document, object_id: str, text: str) -> bool:
+    """Empty the editor that has the keyboard, by keys; whether the text has gone from it.
+
+    Twice: an editor that is made of blocks selects the block at first, and all of them when asked again.
+    """
+    await tab.page.keyboard.press("ControlOrMeta+A")
+    await tab.page.keyboard.press("ControlOrMeta+A")
+    await tab.page.keyboard.press("Delete")
+    return not await document.call("holds", text, this=object_id)
 
 
 async def _focus(tab: Tab, document: Document, object_id: str, *, is_patient: bool) -> str | None:
@@ -92,8 +107,9 @@ async def _focus(tab: Tab, document: Document, object_id: str, *, is_patient: bo
     return await document.call_for_element("focused", this=object_id) or inner
 
 
-async def _select_all(tab: Tab, document: Document, object_id: str) -> None:
-    if await document.call("selectAll", this=object_id) == "proxy":
+async def _select_all(tab: Tab, document: Document, object_id: str, *, by_keys: bool) -> None:
+    kind = await document.call("selectAll", this=object_id)
+    if kind == "proxy" or (by_keys and kind == "rich"):
         await tab.page.keyboard.press("ControlOrMeta+A")
 
 

@@ -10,6 +10,8 @@ const OPENER =
 const PLACEHOLDERS = "[aria-placeholder],[data-placeholder],[placeholder],[role=textbox],[class*=placeholder i]";
 const BUTTONS = "button,[role=button],input[type=submit],a[role=button],a:not([href]),a[href^='#']";
 const LEVELS_UP = 8;
+const NEAR_CHARS = 60;
+const EDITABLES = "textarea,[contenteditable]:not([contenteditable=false]),input:not([type=hidden])";
 
 function wordsOf(element) {
   const labels = [...(element.labels ?? [])].map((label) => label.innerText);
@@ -63,8 +65,33 @@ function isUsable(element) {
 
 const BASE = { contenteditable: 4, textarea: 3.8, editcontext: 3.6, input: 1 };
 
-function scoreOf(element, kind) {
+// The words around an element that carries no name: what stands close by, and what its boxes are called.
+function wordsAround(element) {
+  const words = [];
+  let node = element;
+  for (let level = 0; node && node !== document.body && level < LEVELS_UP; level += 1, node = parentOf(node)) {
+    words.push(node.id, typeof node.className === "string" ? node.className : "");
+    const before = node.previousElementSibling;
+    const text = before && !before.querySelector(EDITABLES) && !before.matches(EDITABLES) ? collapse(before.innerText) : "";
+    if (text.length <= NEAR_CHARS) words.push(text);
+    // Where another box begins, the words are no longer only about this one.
+    if ([...(parentOf(node)?.querySelectorAll(EDITABLES) ?? [])].some((other) => other !== element && !contains(node, other))) break;
+  }
+  return words.join(" ").replace(/([a-z])([A-Z])/g, "$1 $2").replace(/[-_]/g, " ");
+}
+
+// How many words of the goal an element answers to, its own name before what is around it.
+function hitsOf(element, words, goal) {
+  const wanted = goal.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!wanted.length) return 0;
+  const count = (text) => wanted.filter((word) => new RegExp(`\\b${word}`, "i").test(text)).length;
+  const own = count(words);
+  return own ? own + 0.5 : count(wordsAround(element));
+}
+
+function scoreOf(element, kind, goal) {
   const words = wordsOf(element);
+  const hits = hitsOf(element, words, goal);
   if (DECOY.test(words) && !PUBLIC.test(words)) return null;
   if (kind === "input" && !PUBLIC.test(words) && !PRIVATE.test(words)) return null;
   const box = (isProxy(element) ? stageOf(element) : element).getBoundingClientRect();
@@ -77,28 +104,30 @@ function scoreOf(element, kind) {
     near_submit: nearSubmit,
     intent: PUBLIC.test(words) ? 2 : PRIVATE.test(words) ? 0 : 1,
     area: Math.round(box.width * box.height),
+    hits,
+    name: collapse(words).slice(0, 80),
     url: location.href,
   };
 }
 
-function candidates() {
+function candidates(goal) {
   const found = [];
   for (const root of rootsOf(document)) {
     for (const element of root.querySelectorAll("*")) {
       const kind = kindOf(element);
       if (!kind || !isUsable(element)) continue;
-      const score = scoreOf(element, kind);
+      const score = scoreOf(element, kind, goal);
       if (score && score.score >= 3.5) found.push({ element, score });
     }
   }
   return found.sort(
-    (a, b) => b.score.score - a.score.score || b.score.intent - a.score.intent || b.score.area - a.score.area,
+    (a, b) => b.score.hits - a.score.hits || b.score.score - a.score.score || b.score.intent - a.score.intent || b.score.area - a.score.area,
   );
 }
 
-// The best composer of this document, remembered for claim(); null without one.
-function composer() {
-  const best = candidates()[0];
+// The best composer of this document, remembered for claim(); null without one. The goal's words decide between several.
+function composer(_, goal) {
+  const best = candidates(goal ?? "")[0];
   globalThis.bv3Composer = best?.element ?? null;
   return best?.score ?? null;
 }
@@ -139,6 +168,12 @@ function sleeper() {
 function scrollOn() {
   const before = scrollY;
   scrollBy({ top: innerHeight * 0.9, behavior: "instant" });
+  return scrollY > before;
+}
+
+function scrollToEnd() {
+  const before = scrollY;
+  scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
   return scrollY > before;
 }
 

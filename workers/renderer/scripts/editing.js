@@ -10,14 +10,32 @@ function takesText(element) {
   return Boolean(element) && (isField(element) || element.isContentEditable || Boolean(element.editContext));
 }
 
-// Some code editors take their keys through a surface of a few pixels and paint the text beside it.
-function isProxy(element) {
-  const box = element.getBoundingClientRect();
-  return Boolean(element.editContext) || (isField(element) && (box.width < TINY_PX || box.height < TINY_PX));
+// What is left of a field's box inside the boxes that clip it: CodeMirror 5 keeps a long one in a slot of no height.
+function clippedSize(element) {
+  let { left, right, top, bottom } = element.getBoundingClientRect();
+  let node = parentOf(element);
+  for (let level = 0; node && level < 2; level += 1, node = parentOf(node)) {
+    if (getComputedStyle(node).overflow === "visible") continue;
+    const box = node.getBoundingClientRect();
+    left = Math.max(left, box.left);
+    right = Math.min(right, box.right);
+    top = Math.max(top, box.top);
+    bottom = Math.min(bottom, box.bottom);
+  }
+  return { width: right - left, height: bottom - top };
 }
 
+// Some code editors take their keys through a surface of a few pixels and paint the text beside it.
+function isProxy(element) {
+  if (element.editContext) return true;
+  if (!isField(element) || element.type === "hidden") return false;
+  const { width, height } = clippedSize(element);
+  return width < TINY_PX || height < TINY_PX;
+}
+
+// What a person sees of such a surface: the first box around it with room for text.
 function stageOf(element) {
-  for (let node = element; node; node = parentOf(node)) {
+  for (let node = element.editContext ? element : parentOf(element); node; node = parentOf(node)) {
     const box = node.getBoundingClientRect();
     if (box.width >= 100 && box.height >= 20) return node;
   }
@@ -25,10 +43,12 @@ function stageOf(element) {
 }
 
 // Where the best known of them paint the text: without it the numbers of the lines would be read along.
-const PAINTED = ".view-lines,.ace_text-layer,.CodeMirror-code,.cm-content";
+const PAINTED = ".view-lines,.ace_text-layer,.cm-content";
 
 function paintedIn(element) {
   const stage = stageOf(element);
+  const rows = [...stage.querySelectorAll(".CodeMirror-line")];
+  if (rows.length) return rows.map((row) => row.innerText).join("\n");
   return (stage.querySelector(PAINTED) ?? stage).innerText ?? "";
 }
 
@@ -39,8 +59,14 @@ function isUsedProxy(element) {
   return element.hasAttribute("data-osw-composer") || activeElement() === element;
 }
 
+// An editor that is an editable for each of its blocks is one text all the same.
+const BLOCKS = ".codex-editor__redactor";
+
 function readText(element) {
+  if (!element.isConnected) return "";
   if (isProxy(element)) return paintedIn(element);
+  const blocks = element.closest(BLOCKS);
+  if (blocks) return blocks.innerText;
   return isField(element) ? element.value : element.innerText ?? "";
 }
 
@@ -95,10 +121,16 @@ async function selectAll(element) {
   return kind;
 }
 
-// Wait until the text stands there once; editors commit late, some never.
+// Wait until the text, and it alone, stands there; editors commit late, some never. `stands` is whether it is there
+// once, `alone` whether there is nothing else.
 async function readBack(element, wanted, forMs) {
-  const stands = await until(() => countOf(readText(element), wanted) === 1, forMs);
-  return { stands: Boolean(stands), text: plain(readText(element)) };
+  const alone = await until(() => plain(readText(element)) === plain(wanted), forMs);
+  const text = readText(element);
+  return { alone: Boolean(alone), stands: Boolean(alone) || countOf(text, wanted) === 1, text: plain(text) };
+}
+
+function holds(element, wanted) {
+  return countOf(readText(element), wanted) > 0;
 }
 
 function isMultiline(element) {

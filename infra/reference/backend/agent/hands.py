@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,22 +81,34 @@ class Hands:
         """The page's text alone; empty after an error."""
         return str((await self._run("get_text", {})).get("text", ""))
 
-    async def settle(self, wanted: Callable[[View], bool], *, patient: bool = False) -> View:
+    async def settle(
+        self,
+        wanted: Callable[[View], bool],
+        *,
+        patient: bool = False,
+        limit_s: float = SETTLE_LIMIT_S,
+        unlisted: Callable[[], Awaitable[bool]] | None = None,
+    ) -> View:
         """Look until the wanted is seen or the page is loaded and at rest; the last view is returned.
 
-        It is also returned after 8 s without either, or when a command failed. A patient wait takes no rest
-        for an end.
+        It is also returned after the limit without either, or when a command failed. A patient wait takes no rest
+        for an end, unless what is wanted is there and not in the listing, which `unlisted` is asked at each rest.
         """
-        end = time.monotonic() + SETTLE_LIMIT_S
+        end = time.monotonic() + limit_s
         seen: list[View] = []
         while True:
             seen.append(await self.look())
             if seen[-1].error or wanted(seen[-1]) or time.monotonic() >= end:
                 return seen[-1]
             still = len(seen) >= STILL_LOOKS and len(set(seen[-STILL_LOOKS:])) == 1
-            if still and not patient and await self.evaluate("document.readyState") == "complete":
+            if still and await self._is_done(patient=patient, unlisted=unlisted):
                 return seen[-1]
             await asyncio.sleep(LOOK_PAUSE_S)
+
+    async def _is_done(self, *, patient: bool, unlisted: Callable[[], Awaitable[bool]] | None) -> bool:
+        if patient:
+            return unlisted is not None and await unlisted()
+        return await self.evaluate("document.readyState") == "complete"
 
     async def click(self, index: int, text: str | None = None) -> Reply:
         """Press an element of the last listing, or put text into it."""
@@ -108,9 +120,12 @@ class Hands:
         """Load an address; the reply's own words say nothing about where the page ended."""
         return await self._run("navigate", {"url": url})
 
-    async def find_composer(self, *, fill: str | None, reveal: bool) -> Reply:
-        """Look for a composer by structure, pressing what hides it when asked to; fill it when a text is given."""
-        params: Reply = {"reveal": reveal}
+    async def find_composer(self, *, fill: str | None = None, reveal: bool = False, goal: str = "") -> Reply:
+        """Look for a composer by structure, pressing what hides it when asked to; fill it when a text is given.
+
+        The words of a goal decide between several, and have the reply tell the name of the one found.
+        """
+        params: Reply = {"reveal": reveal, **({"goal": goal} if goal else {})}
         return await self._run("find_composer", params if fill is None else {**params, "fill": fill})
 
     async def evaluate(self, expression: str) -> str:

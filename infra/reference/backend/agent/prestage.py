@@ -2,11 +2,13 @@
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from infra.reference.backend import lines
 from infra.reference.backend.agent import scripts
+from infra.reference.backend.agent.banners import find_banner_control
 from infra.reference.backend.agent.composers import choose
 from infra.reference.backend.agent.hands import Hands
 from infra.reference.backend.agent.listing import View
@@ -15,6 +17,7 @@ from infra.reference.backend.agent.wording import Kind, Task
 from infra.reference.backend.models import Models, ModelUnavailableError
 
 MAX_STEPS = 6
+MAX_BANNERS = 2
 MAX_TOKENS = 60
 TEXT_CHARS = 1500
 SYSTEM = (
@@ -53,7 +56,7 @@ async def prestage(hands: Hands, models: Models, task: Task, *, start_url: str |
     started = time.monotonic()
     lines.PRESTAGE_START.log(url=start_url or "(none)")
     opens_first = bool(start_url and task.first)
-    view = await hands.settle(lambda seen: bool(find_wall(seen)) or _offers(seen, task, composer_only=opens_first))
+    view = await _arrive(hands, lambda seen: _is_shut(seen) or _offers(seen, task, composer_only=opens_first))
     stage = Stage(task=task, view=view)
     if choose(view.elements, task).composer:
         lines.PRESTAGE_TIER0.log(ms=_ms(started))
@@ -92,7 +95,7 @@ async def _enter_compose(hands: Hands, stage: Stage) -> None:
 async def _open_first(hands: Hands, stage: Stage) -> None:
     """Tier 1: open the first thing that the task names, without asking anyone."""
     thing = stage.task.first
-    if thing is None or find_wall(stage.view):
+    if thing is None or _is_shut(stage.view):
         return
     href = await hands.evaluate(scripts.find_first_thing(thing))
     if href:
@@ -105,7 +108,7 @@ async def _navigate(hands: Hands, stage: Stage, url: str) -> bool:
     before = stage.view.url
     await hands.navigate(url)
     stage.steps += 1
-    stage.view = await hands.settle(lambda view: view.url != before and _offers(view, stage.task))
+    stage.view = await _arrive(hands, lambda view: view.url != before and _offers(view, stage.task))
     settled = not stage.view.error and stage.view.url != before
     if not settled:
         lines.PRESTAGE_UNSETTLED.log(url=url)
@@ -155,6 +158,23 @@ async def _ask(hands: Hands, models: Models, stage: Stage) -> tuple[str, str]:
     if verb == "CLICK" and not target.isdecimal():
         return "READY", "no usable plan"
     return verb, target
+
+
+async def _arrive(hands: Hands, wanted: Callable[[View], bool]) -> View:
+    """Settle on a page; a cookie banner that may cover what is wanted is taken away first."""
+    view = await hands.settle(wanted)
+    for _ in range(MAX_BANNERS):
+        control = None if wanted(view) else find_banner_control(view)
+        if control is None:
+            break
+        await hands.click(control.index)
+        view = await hands.settle(wanted)
+    return view
+
+
+def _is_shut(view: View) -> bool:
+    wall = find_wall(view)
+    return wall is not None and wall.is_certain
 
 
 def _offers(view: View, task: Task, *, composer_only: bool = False) -> bool:

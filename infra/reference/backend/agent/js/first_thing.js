@@ -25,13 +25,21 @@
     }
     return pattern.test(target.pathname);
   };
-  const walk = (root) => {
+  // A blog's addresses say nothing: its posts are the links in headings and around them, to somewhere deeper.
+  const isHeadline = (link) => {
+    const target = new URL(link.href, location.href);
+    if (target.host !== location.host || reserved.has(target.pathname.split("/")[1])) return false;
+    if (/^\/(tag|tags|category|author|page)\//.test(target.pathname) || target.pathname.length <= 1) return false;
+    return Boolean(link.closest("h1, h2, h3, h4") || link.querySelector("h1, h2, h3, h4"));
+  };
+  const walk = (root, accepts) => {
     for (const element of root.querySelectorAll("*")) {
-      if (element.matches("a[href]") && !outside(element) && fits(element)) return element.href;
-      const inside = element.shadowRoot && walk(element.shadowRoot);
+      if (element.matches("a[href]") && !outside(element) && accepts(element)) return element.href;
+      const inside = element.shadowRoot && walk(element.shadowRoot, accepts);
       if (inside) return inside;
     }
     return "";
   };
-  return walk(document);
+  const found = walk(document, fits);
+  return found || (["post", "article", "story"].includes(kind) ? walk(document, isHeadline) : "");
 })

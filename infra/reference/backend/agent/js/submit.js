@@ -3,7 +3,10 @@
 ((payload) => {
   const EXACT = new Set(["send", "send now", "send message", "post", "post all", "tweet", "reply", "publish", "comment", "share"]);
   const VERB = /^(send|post|tweet|reply|publish|comment|share)\b/;
-  const squeeze = (text) => (text || "").replace(/\s+/g, " ").trim();
+  const squeeze = (text) => (text || "").replace(/[\u200b\u200c\u200d\ufeff]/g, "").replace(/[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d]/g, '"').replace(/\s+/g, " ").trim();
+  // Where code editors paint what was typed into a field of a few pixels.
+  const PAINTED = ".view-lines, .ace_text-layer, .CodeMirror-line";
   const wanted = squeeze(payload);
   const all = [];
   (function walk(root) {
@@ -14,6 +17,7 @@
   })(document);
   const held = (element) => {
     if (element.matches("textarea, input:not([type=hidden]):not([type=password])")) return squeeze(element.value);
+    if (element.matches(PAINTED)) return squeeze(element.innerText);
     const host = element.isContentEditable && !(element.parentElement && element.parentElement.isContentEditable);
     return host ? squeeze(element.innerText) : "";
   };
