@@ -7,7 +7,7 @@ its own. Our scripts run in an isolated world: they share the page's elements an
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from playwright.async_api import CDPSession, Error, Frame, Page
@@ -27,6 +27,13 @@ GONE_DOCUMENT = (
     "navigated or closed",
     "No frame for given id",
     "Frame with the given",
+)
+# Of so many frames in one document each is looked into; of more, the largest.
+FRAMES_MOST = 24
+# What calls a function of ours that is in the world already, and what it answers when none is.
+ABSENT = "bv3 has no functions here"
+SHORT_CALLER = (
+    f"function (name, ...given) {{ if (!globalThis.bv3) throw new Error('{ABSENT}'); return bv3[name](...given); }}"
 )
 T = TypeVar("T")
 
@@ -135,10 +142,20 @@ class Document:
         return await self._send([{"value": name}, element, *({"value": value} for value in given)], by_value=by_value)
 
     async def _send(self, arguments: list[dict[str, Any]], *, by_value: bool) -> dict[str, Any]:
-        answer = await self.session.send(
+        answer = await self._call(SHORT_CALLER, arguments, by_value=by_value)
+        if ABSENT in str(answer.get("exceptionDetails", "")):
+            answer = await self._call(scripts.caller(), arguments, by_value=by_value)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise Error(details.get("exception", {}).get("description") or details.get("text", "script failed"))
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    async def _call(self, declaration: str, arguments: list[dict[str, Any]], *, by_value: bool) -> dict[str, Any]:
+        answer: dict[str, Any] = await self.session.send(
             "Runtime.callFunctionOn",
             {
-                "functionDeclaration": scripts.caller(),
+                "functionDeclaration": declaration,
                 "executionContextId": self.world_id,
                 "arguments": arguments,
                 "returnByValue": by_value,
@@ -147,47 +164,71 @@ class Document:
                 "objectGroup": WORLD,
             },
         )
-        if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            raise Error(details.get("exception", {}).get("description") or details.get("text", "script failed"))
-        result: dict[str, Any] = answer["result"]
-        return result
+        return answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """A page's frames, and the sessions of those that live in another process."""
+    """A page's frames, and the sessions of those that live in another process.
 
-    page: Page
-    session: CDPSession
-    _foreign: dict[Frame, CDPSession] = field(default_factory=dict)
+    What is known of a foreign frame is kept until something in it navigates: pages of a hundred ads are common.
+    """
+
+    def __init__(self, *, page: Page, session: CDPSession) -> None:
+        self.page = page
+        self.session = session
+        self._foreign: dict[Frame, CDPSession] = {}
+        self._trees: dict[Frame, dict[str, Any] | None] = {}
+        page.on("framenavigated", self._forget)
+        page.on("frameattached", self._forget)
+        page.on("framedetached", self._forget)
 
     async def read_documents(self) -> list[Document]:
-        """Every document of the page, the top one first, parents before children.
+        """The documents of the page, the top one first, parents before children.
 
-        Frames that vanish while we look are left out.
+        Frames that vanish while we look are left out, and on a page of many all but the largest that can be seen.
         """
         tree = (await self.session.send("Page.getFrameTree"))["frameTree"]
         trees = [(self.session, tree)]
         if len(self.page.frames) > _count(tree):
             trees += await self._read_foreign_trees()
         made = [_Made(owner, frame, is_root) for owner, tree in trees for frame, is_root in _walk(tree, is_root=True)]
-        worlds = await asyncio.gather(*(_open_world(one.session, one.frame["id"]) for one in made))
-        return _link(made, worlds)
+        children: dict[str, list[_Made]] = {}
+        for one in made:
+            children.setdefault(one.frame.get("parentId", ""), []).append(one)
+        documents = []
+        level = await _open(children.get("", []), None)
+        while level:
+            documents += level
+            below = await asyncio.gather(*(_open_below(document, children) for document in level))
+            level = [document for documents_of_one in below for document in documents_of_one]
+        return documents
 
     async def _read_foreign_trees(self) -> list[tuple[CDPSession, dict[str, Any]]]:
-        found = []
-        for frame in self.page.frames[1:]:
-            try:
-                session = self._foreign.get(frame) or await self.page.context.new_cdp_session(frame)
-                tree = await session.send("Page.getFrameTree")
-            except Error:
-                # Frames of their parent's process have no session of their own: they are in its tree.
-                self._foreign.pop(frame, None)
-                continue
+        frames = self.page.frames[1:]
+        unknown = [frame for frame in frames if frame not in self._trees]
+        await asyncio.gather(*(self._read_foreign_tree(frame) for frame in unknown))
+        known = ((frame, self._trees.get(frame)) for frame in frames)
+        return [(self._foreign[frame], tree) for frame, tree in known if tree is not None and frame in self._foreign]
+
+    async def _read_foreign_tree(self, frame: Frame) -> None:
+        # Before the question: a frame that navigates meanwhile is to be asked again.
+        self._trees[frame] = None
+        try:
+            session = self._foreign.get(frame) or await self.page.context.new_cdp_session(frame)
             self._foreign[frame] = session
-            found.append((session, tree["frameTree"]))
-        return found
+            tree = (await session.send("Page.getFrameTree"))["frameTree"]
+        except Error:
+            # Frames of their parent's process have no session of their own: they are in its tree.
+            self._foreign.pop(frame, None)
+            return
+        if frame in self._trees:
+            self._trees[frame] = tree
+
+    def _forget(self, frame: Frame) -> None:
+        outer: Frame | None = frame
+        while outer is not None:
+            self._trees.pop(outer, None)
+            outer = outer.parent_frame
 
 
 class _Made(NamedTuple):
@@ -196,21 +237,39 @@ class _Made(NamedTuple):
     is_process_root: bool
 
 
-def _link(made: list[_Made], worlds: list[int | None]) -> list[Document]:
-    documents: dict[str, Document] = {}
-    for (session, frame, is_root), world_id in zip(made, worlds, strict=True):
-        parent = documents.get(frame.get("parentId", ""))
-        if world_id is None or (parent is None and "parentId" in frame):
-            continue
-        documents[frame["id"]] = Document(
-            session=session,
-            frame_id=frame["id"],
-            loader_id=frame["loaderId"],
+async def _open_below(parent: Document, children: dict[str, list[_Made]]) -> list[Document]:
+    inner = children.get(parent.frame_id, [])
+    if len(inner) > FRAMES_MOST:
+        areas = await asyncio.gather(*(_read_area(parent, one) for one in inner))
+        largest = sorted(range(len(inner)), key=lambda i: (-areas[i], i))[:FRAMES_MOST]
+        inner = [inner[i] for i in sorted(largest) if areas[i]]
+    return await _open(inner, parent)
+
+
+async def _open(made: list[_Made], parent: Document | None) -> list[Document]:
+    worlds = await asyncio.gather(*(_open_world(one.session, one.frame["id"]) for one in made))
+    return [
+        Document(
+            session=one.session,
+            frame_id=one.frame["id"],
+            loader_id=one.frame["loaderId"],
             world_id=world_id,
             parent=parent,
-            is_process_root=is_root,
+            is_process_root=one.is_process_root,
         )
-    return list(documents.values())
+        for one, world_id in zip(made, worlds, strict=True)
+        if world_id is not None
+    ]
+
+
+async def _read_area(parent: Document, one: _Made) -> float:
+    """How large a frame is in its parent, in square pixels; 0 for one that has gone."""
+    try:
+        owner = await parent.session.send("DOM.getFrameOwner", {"frameId": one.frame["id"]})
+        answer = await parent.session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
+    except Error:
+        return 0
+    return float(answer["model"]["width"] * answer["model"]["height"])
 
 
 async def _open_world(session: CDPSession, frame_id: str) -> int | None:

@@ -228,12 +228,8 @@ _ALL = (
     Nature(
         name="header_password",
         sentence="each page has a small sign-in form with a visible password field in a header above its own",
-        answer=Answer(tops=("natures/header_password.html",)),
-        expected=Expected(
-            bucket="product_no_composer",
-            why="the composer can be used; the agent takes the password field for a wall and declines",
-        ),
-        rate=0.1,
+        answer=Answer(top="natures/header_password.html"),
+        expected=_OK,
     ),
     Nature(
         name="editor_reverts",

@@ -28,10 +28,10 @@ PROMPTS = {
     "twitch": 'Go to https://www.twitch.tv/, open the first live channel and write "{payload}" in its chat',
 }
 OPEN_SITES = {
-    "x": ("https://x.com/home", 'div[aria-label="Post text"]', "act+send-probe=unknown"),
+    "x": ("https://x.com/home", "div#editor", "act+send-probe=unknown"),
     "linkedin": (
         "https://www.linkedin.com/feed/",
-        'div[aria-label="Text editor for creating content"]',
+        "div#editor",
         "act+send-probe=unknown",
     ),
     "reddit": (

@@ -58,8 +58,9 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
     goal = read_text(params, "goal")
     search = partial(_search, tab, goal)
     best = await search()
-    if best is None and params.get("reveal"):
-        best, reveals = await _reveal(tab, search)
+    if params.get("reveal") and not _is_meant(best, goal):
+        revealed, reveals = await _reveal(tab, partial(_search_meant, search, goal))
+        best = revealed or best
     if best is None:
         return {"found": False, "reveals": reveals}
     object_id = await _claim(tab, best)
@@ -86,6 +87,16 @@ async def find_composer(tab: Tab, params: Mapping[str, Any]) -> Reply:
     return reply
 
 
+def _is_meant(best: Composer | None, goal: str) -> bool:
+    """Whether to look no further: a private box that a goal has no word for is only the last choice."""
+    return best is not None and not (goal and best.intent == 0 and not best.hits)
+
+
+async def _search_meant(search: Search, goal: str) -> Composer | None:
+    best = await search()
+    return best if _is_meant(best, goal) else None
+
+
 async def _search(tab: Tab, goal: str) -> Composer | None:
     async def search() -> list[Composer | None]:
         documents = await tab.frames.read_documents()
@@ -102,7 +113,24 @@ async def _search_document(document: Document, goal: str) -> Composer | None:
         if document.parent is None:
             raise
         return None  # a frame that navigates while we look holds no composer now
-    return None if found is None else Composer(document=document, **found)
+    if found is None:
+        return None
+    around = await _read_hits_around(document, goal) if goal and not found["hits"] else 0
+    return Composer(document=document, **{**found, "hits": found["hits"] or around})
+
+
+async def _read_hits_around(document: Document, goal: str) -> float:
+    """How many words of the goal stand around the frames that a composer without a name is in."""
+    hits = 0.0
+    while not hits and (parent := document.parent) is not None:
+        try:
+            owner = await parent.session.send("DOM.getFrameOwner", {"frameId": document.frame_id})
+            object_id = await parent.resolve(owner["backendNodeId"])
+            hits = 0 if object_id is None else await parent.call("hitsAround", goal, this=object_id)
+        except Error:
+            break
+        document = parent
+    return hits
 
 
 async def _claim(tab: Tab, best: Composer) -> str | None:

@@ -70,23 +70,29 @@ function wordsAround(element) {
   const words = [];
   let node = element;
   for (let level = 0; node && node !== document.body && level < LEVELS_UP; level += 1, node = parentOf(node)) {
-    words.push(node.id, typeof node.className === "string" ? node.className : "");
+    words.push(node.localName, node.id, node.getAttribute("aria-label"), node.getAttribute("class"));
     const before = node.previousElementSibling;
     const text = before && !before.querySelector(EDITABLES) && !before.matches(EDITABLES) ? collapse(before.innerText) : "";
     if (text.length <= NEAR_CHARS) words.push(text);
     // Where another box begins, the words are no longer only about this one.
     if ([...(parentOf(node)?.querySelectorAll(EDITABLES) ?? [])].some((other) => other !== element && !contains(node, other))) break;
   }
-  return words.join(" ").replace(/([a-z])([A-Z])/g, "$1 $2").replace(/[-_]/g, " ");
+  return words.filter(Boolean).join(" ").replace(/([a-z])([A-Z])/g, "$1 $2").replace(/[-_]/g, " ");
+}
+
+function countWords(text, goal) {
+  const wanted = goal.toLowerCase().split(/\s+/).filter(Boolean);
+  return wanted.filter((word) => new RegExp(`\\b${word}`, "i").test(text)).length;
 }
 
 // How many words of the goal an element answers to, its own name before what is around it.
 function hitsOf(element, words, goal) {
-  const wanted = goal.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!wanted.length) return 0;
-  const count = (text) => wanted.filter((word) => new RegExp(`\\b${word}`, "i").test(text)).length;
-  const own = count(words);
-  return own ? own + 0.5 : count(wordsAround(element));
+  const own = countWords(words, goal);
+  return own ? own + 0.5 : hitsAround(element, goal);
+}
+
+function hitsAround(element, goal) {
+  return goal ? countWords(wordsAround(element), goal) : 0;
 }
 
 function scoreOf(element, kind, goal) {

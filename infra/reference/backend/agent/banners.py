@@ -16,7 +16,7 @@ _CONTROLS = tuple(
     for pattern in (
         r"(?:no,? )?(?:reject|refuse|decline|deny)(?: all| optional| non-essential)?(?: cookies)?",
         r"(?:use |allow )?(?:only )?(?:necessary|essential|required)(?: cookies)?(?: only)?|continue without accepting",
-        r"(?:i )?(?:accept|agree|allow)(?: all| and continue| & continue)?(?: cookies)?|(?:okay,? )?got it|yes, i agree",
+        r"(?:i )?(?:accept|agree|allow)(?: all| and continue| & continue)?(?: cookies)?|got it|yes, i agree",
         r"(?:close|dismiss)(?: (?:this )?(?:banner|dialog|cookie banner|cookie notice))?|no,? thanks",
     )
 )

@@ -111,7 +111,7 @@ def _find_composer(boxes: Sequence[Element], task: Task) -> Element | None:
     if task.place and task.kind == "type":
         return _only(placed)  # the words of the task name one box, and any other is the wrong one
     shaped = placed or [box for box in boxes if _COMPOSE.search(box.name)] or [box for box in boxes if _is_roomy(box)]
-    bodies = [box for box in shaped if box not in titled] or shaped
+    bodies = [box for box in shaped if box not in titled]
     noun = _NOUNS.get(task.kind)
     return _only([box for box in bodies if noun and noun.search(box.name)] or bodies)
 
@@ -121,7 +121,7 @@ def _has_words(name: str, words: Sequence[str]) -> bool:
 
 
 def _is_roomy(box: Element) -> bool:
-    return bool(_ROOM.search(box.name)) and box.role != "searchbox" and not _NARROW.search(box.name)
+    return bool(_ROOM.search(box.name)) and box.role == "textbox" and not _NARROW.search(box.name)
 
 
 def _find_opener(elements: Sequence[Element], task: Task) -> Element | None:

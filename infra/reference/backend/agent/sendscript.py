@@ -92,11 +92,15 @@ class Script:
         if self.task.read_only:
             return "read-only directive in user request"
         wall = find_wall(self.view)
-        if wall and (wall.is_certain or not await self._finds()):
+        if wall and (wall.is_certain or not await self._may_write()):
             return f"login/auth wall ({self.view.url[:WALL_URL_CHARS]!r}) triggered by {wall}"
         if not self.payload:
             return "no unambiguous quoted payload"
         return None
+
+    async def _may_write(self) -> bool:
+        """Whether something to write in, or what opens it, is there beside what looks like a wall."""
+        return choose(self.view.elements, self.task).opener is not None or await self._finds()
 
     async def _finds(self) -> bool:
         """Whether a composer that is in no listing can be seen by its structure."""
@@ -164,8 +168,9 @@ class Script:
             if late is not None:
                 return await self._fill(late, there=False)
             reply = await self.hands.find_composer(goal=self.task.goal)
-        if not self._fits(reply):
+        if not reply.get("found"):
             return self._give_up(reply)
+        # With nothing that fits, what there is must do: that it is the wrong place shows on the page.
         if self.astray:
             return self._decline(self._mismatch(_role(reply)))
         return await self._fill_structurally(reply, there=there)
