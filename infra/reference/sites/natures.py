@@ -228,8 +228,8 @@ _ALL = (
     Nature(
         name="header_password",
         sentence="each page has a small sign-in form with a visible password field in a header above its own",
-        answer=Answer(top="natures/header_password.html"),
-        expected=_OK,
+        answer=Answer(tops=("natures/header_password.html",)),
+        rate=0.1,
     ),
     Nature(
         name="editor_reverts",

@@ -109,7 +109,7 @@ class Script:
     def _fits(self, reply: Reply) -> bool:
         return bool(reply.get("found")) and suits(str(reply.get("name") or ""), self.task)
 
-    def _decline(self, reason: str) -> End:
+    def _decline(self, reason: str, end: End = "declined") -> End:
         lines.DECLINED.log(reason=reason)
         return end
 
@@ -172,7 +172,7 @@ class Script:
             return self._give_up(reply)
         # With nothing that fits, what there is must do: that it is the wrong place shows on the page.
         if self.astray:
-            return self._decline(self._mismatch(_role(reply)))
+            return self._decline(self._mismatch(_role(reply)), "astray")
         return await self._fill_structurally(reply, there=there)
 
     def _give_up(self, reply: Reply) -> End:
