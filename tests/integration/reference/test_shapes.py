@@ -17,13 +17,14 @@ from playwright.sync_api import Browser, Frame, Page
 from infra.reference.sites.catalogue import Site, load_sites
 
 TEXT = "probe k3f9x shape's own text"
-OTHER = "probe m2c7q kept from before"
-LIMIT_MS = 20_000
+LINES = 'a 1 < 2 & "q" \N{LATIN SMALL LETTER E WITH ACUTE} \N{GRINNING FACE}\nand a second line'
+KEPT = "probe m2c7q <b>kept</b> & more\nfrom before"
+LIMIT_S = 20.0
+LIMIT_MS = LIMIT_S * 1000
 SITES = {site.name: site for site in load_sites() if site.name.startswith("shape-")}
-# Where a visitor clicks to write, where the middle of the editor is not the place.
-SPOTS: dict[str, str] = {}
-# As the truth has it: an editor may make quotes smart.
-QUOTES = str.maketrans({"\N{LEFT SINGLE QUOTATION MARK}": "'", "\N{RIGHT SINGLE QUOTATION MARK}": "'"})
+# An editor may make quotes smart, and keeps some spaces from breaking.
+QUOTES = str.maketrans("\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}\N{NO-BREAK SPACE}", "'' ")
+QUOTES |= str.maketrans("\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", '""')
 SUBMIT = re.compile("^(Save( note| changes)?|Publish|Post|Send|Submit|Comment|Commit changes|Write)$")
 FIND = """(path) => {
   let node = path && document;
@@ -36,7 +37,50 @@ READ = f"""path => {{
   const node = ({FIND})(path);
   return node.value ?? node.innerText;
 }}"""
+RENDERED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+TAKER = """() => {
+  let node = document.activeElement;
+  for (;;) {
+    const inner = node.shadowRoot?.activeElement ?? node.contentDocument?.activeElement;
+    if (!inner) break;
+    node = inner;
+  }
+  const box = node.getBoundingClientRect();
+  const size = Math.min(box.width, box.height) < 10 ? " of a few pixels" : "";
+  const way = node.editContext ? " with an EditContext" : node.isContentEditable ? " made editable" : "";
+  const name = node.getAttribute("aria-label") ?? node.labels?.[0]?.textContent ?? "";
+  return [node.localName + way + size, node.getAttribute("role") ?? "", name];
+}"""
 WRITE = "text => reference.handle.write(text)"
+
+# What takes the keys once a visitor has clicked, its role and its name: only what libraries and real sites give them.
+TAKERS = {
+    "shape-textarea": ("textarea", "", "Your note"),
+    "shape-contenteditable": ("div made editable", "", ""),
+    "shape-draft": ("div made editable", "textbox", ""),
+    "shape-lexical": ("div made editable", "", ""),
+    "shape-slate": ("div made editable", "textbox", ""),
+    "shape-quill": ("div made editable", "", ""),
+    "shape-prosemirror": ("div made editable", "", ""),
+    "shape-tiptap": ("div made editable", "textbox", ""),
+    "shape-trix": ("trix-editor made editable", "textbox", ""),
+    "shape-tinymce-frame": ("body made editable", "", "Rich Text Area"),
+    "shape-tinymce-inline": ("div made editable", "", ""),
+    "shape-ckeditor5": ("div made editable", "textbox", "Rich Text Editor. Editing area: main. Press Alt+0 for help."),
+    "shape-ckeditor4": ("body made editable", "textbox", "Editor, field"),
+    "shape-codemirror5": ("textarea", "", ""),
+    "shape-codemirror6": ("div made editable", "textbox", ""),
+    "shape-ace": ("textarea of a few pixels", "textbox", "Cursor at row 1"),
+    "shape-monaco": ("div with an EditContext of a few pixels", "textbox", "Editor content"),
+    "shape-summernote": ("div made editable", "textbox", ""),
+    "shape-editorjs": ("div made editable", "", ""),
+    "shape-jodit": ("div made editable", "", ""),
+    "shape-toastui": ("div made editable", "", ""),
+    "shape-medium-editor": ("div made editable", "textbox", ""),
+    "shape-easymde": ("textarea", "", ""),
+    "shape-shadow-dom": ("div made editable", "textbox", ""),
+    "shape-cross-origin-frame": ("div made editable", "textbox", "Join the discussion"),
+}
 
 pytestmark = pytest.mark.parametrize("site", SITES.values(), ids=SITES)
 
@@ -63,21 +107,14 @@ class Editor:
 
     def click(self) -> None:
         """Click where a visitor would, to write."""
-        spot = SPOTS.get(self.site.name)
-        if spot:
-            self.frame.locator(spot).click(timeout=LIMIT_MS)
-            return
         element = self.frame.evaluate_handle(ELEMENT, self.site.truth.editor).as_element()
         assert element is not None
-        element.scroll_into_view_if_needed()
-        box = element.bounding_box()
-        assert box is not None
-        self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        element.click(timeout=LIMIT_MS)
 
     def read(self) -> str:
-        """The text of the editor's own model, on one line and with plain quotes."""
-        text = str(self.frame.evaluate(READ, self.site.truth.editor))
-        return re.sub(r"\s+", " ", text).strip().translate(QUOTES)
+        """The lines of the editor's own model, with plain quotes and spaces."""
+        text = str(self.frame.evaluate(READ, self.site.truth.editor)).translate(QUOTES)
+        return re.sub(r"\n+", "\n", text).strip()
 
     def survey(self) -> tuple[int, int]:
         """How often the payload stands in the intended editor, and how often elsewhere, as the truth has it."""
@@ -104,19 +141,40 @@ def editor(browser: Browser, site: Site) -> Iterator[Editor]:
 Wait = Callable[..., None]
 
 
-def test_what_is_typed_key_by_key_is_in_the_editors_model_once(editor: Editor, wait_until: Wait) -> None:
+def test_what_is_typed_key_by_key_is_in_the_editors_model_once_and_posted(
+    editor: Editor, sites: Any, wait_until: Wait
+) -> None:
+    host = urlsplit(editor.frame.url).hostname
+    before = len(sites.posts(host))
     assert editor.survey() == (0, 0)
     editor.click()
     editor.page.keyboard.type(TEXT)
-    wait_until(lambda: editor.read() == TEXT, "the typed text in the model", LIMIT_MS / 1000)
+    wait_until(lambda: editor.read() == TEXT, "the typed text in the model", LIMIT_S)
     assert editor.survey() == (1, 0)
+    editor.frame.locator("button", has_text=SUBMIT).click(timeout=LIMIT_MS)
+    wait_until(lambda: len(sites.posts(host)) == before + 1, "the post", LIMIT_S)
+    assert sites.posts(host)[-1]["text"].strip().translate(QUOTES) == TEXT
 
 
-def test_what_is_inserted_at_once_is_in_the_editors_model_once(editor: Editor, wait_until: Wait) -> None:
+def test_what_is_inserted_at_once_goes_through_what_takes_the_keys_into_the_model_once(
+    editor: Editor, wait_until: Wait
+) -> None:
     editor.click()
+    assert tuple(editor.frame.evaluate(TAKER)) == TAKERS[editor.site.name]
     editor.page.keyboard.insert_text(TEXT)
-    wait_until(lambda: editor.read() == TEXT, "the inserted text in the model", LIMIT_MS / 1000)
+    wait_until(lambda: editor.read() == TEXT, "the inserted text in the model", LIMIT_S)
     assert editor.survey() == (1, 0)
+
+
+def test_lines_and_signs_are_read_as_they_were_typed(editor: Editor, wait_until: Wait) -> None:
+    editor.click()
+    for index, line in enumerate(LINES.split("\n")):
+        if index:
+            editor.page.keyboard.press("Enter")
+            # Trix sets its caret only as it renders the new line: a key that comes before then goes astray.
+            editor.frame.evaluate(RENDERED)
+        editor.page.keyboard.type(line)
+    wait_until(lambda: editor.read() == LINES, f"the lines, and not {editor.read()!r}", LIMIT_S)
 
 
 def test_what_the_site_brings_back_takes_the_place_of_the_text(editor: Editor, site: Site, wait_until: Wait) -> None:
@@ -124,28 +182,14 @@ def test_what_the_site_brings_back_takes_the_place_of_the_text(editor: Editor, s
         pytest.skip("no library, so no model beside the element")
     editor.click()
     editor.page.keyboard.type("some words")
-    wait_until(lambda: editor.read() == "some words", "the typed text in the model", LIMIT_MS / 1000)
-    editor.frame.evaluate(WRITE, OTHER)
-    wait_until(lambda: editor.read() == OTHER, "the written text in the model", LIMIT_MS / 1000)
+    wait_until(lambda: editor.read() == "some words", "the typed text in the model", LIMIT_S)
+    editor.frame.evaluate(WRITE, KEPT)
+    wait_until(lambda: editor.read() == KEPT, "the written text in the model", LIMIT_S)
     editor.frame.evaluate(WRITE, "")
-    wait_until(lambda: not editor.read(), "the empty model", LIMIT_MS / 1000)
+    wait_until(lambda: not editor.read(), "the empty model", LIMIT_S)
 
 
-def test_what_stands_in_the_search_box_is_elsewhere(editor: Editor) -> None:
+def test_what_stands_in_the_search_box_of_a_page_with_enough_text_is_elsewhere(editor: Editor) -> None:
+    assert len(editor.page.inner_text("main")) > 200
     editor.page.get_by_role("searchbox").first.fill(TEXT)
     assert editor.survey() == (0, 1)
-
-
-def test_what_is_submitted_is_the_editors_text(editor: Editor, sites: Any, wait_until: Wait) -> None:
-    host = urlsplit(editor.frame.url).hostname
-    before = len(sites.posts(host))
-    editor.click()
-    editor.page.keyboard.type(TEXT)
-    wait_until(lambda: editor.read() == TEXT, "the typed text in the model", LIMIT_MS / 1000)
-    editor.frame.locator("button", has_text=SUBMIT).click(timeout=LIMIT_MS)
-    wait_until(lambda: len(sites.posts(host)) == before + 1, "the post", LIMIT_MS / 1000)
-    assert sites.posts(host)[-1]["text"].strip().translate(QUOTES) == TEXT
-
-
-def test_the_page_says_enough_to_be_taken_for_a_page(editor: Editor) -> None:
-    assert len(editor.page.inner_text("main")) > 200

@@ -1,7 +1,7 @@
 // Lexical with its plain-text plugin on an element that carries neither a role nor a name.
 // Chat.mount(node, {onText})
 import { registerPlainText } from "@lexical/plain-text";
-import { $createParagraphNode, $createTextNode, $getRoot, createEditor } from "lexical";
+import { $createLineBreakNode, $createParagraphNode, $createTextNode, $getRoot, createEditor } from "lexical";
 import { makeHandle } from "./handle";
 
 export function mount(node, { onText = () => {} } = {}) {
@@ -16,8 +16,8 @@ export function mount(node, { onText = () => {} } = {}) {
     element: node,
     read: () => editor.getEditorState().read(() => $getRoot().getTextContent()),
     write: (text) => editor.update(() => {
-      const line = $createParagraphNode();
-      $getRoot().clear().append(text ? line.append($createTextNode(text)) : line);
+      const lines = text.split("\n").flatMap((line) => [$createLineBreakNode(), $createTextNode(line)]).slice(1);
+      $getRoot().clear().append($createParagraphNode().append(...(text ? lines : [])));
     }),
   });
 }

@@ -10,6 +10,7 @@ import "tinymce/skins/ui/oxide/content.js";
 import "tinymce/skins/ui/oxide/content.inline.js";
 import "tinymce/skins/content/default/content.js";
 import { makeHandle } from "./handle";
+import { toMarkup } from "./markup";
 
 export async function mount(target, { inline = false, onText = () => {} } = {}) {
   const [editor] = await tinymce.init({
@@ -26,6 +27,6 @@ export async function mount(target, { inline = false, onText = () => {} } = {}) 
   return makeHandle({
     element: inline ? target : editor.getContainer(),
     read: () => editor.getContent({ format: "text" }).trim(),
-    write: (text) => editor.setContent(editor.dom.encode(text)),
+    write: (text) => editor.setContent(text && toMarkup(text)),
   });
 }
