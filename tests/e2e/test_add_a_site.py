@@ -70,16 +70,23 @@ class Reader:
         return done.stdout
 
     def write(self, block: Block) -> None:
-        """The file that the line before the block names holds the block, alone or at its end."""
-        whole, end = (re.fullmatch(words + "`([^`]+)`:", block.lead) for words in ("", "At the end of "))
-        assert whole or end, f"which file is this? {block.lead!r}"
-        path = self.clone / str((whole or end)[1])  # type: ignore[index] # one of them matched
-        if whole:
+        """The file that the line before the block names holds the block: alone, at its end, or below a line of it."""
+        if found := re.fullmatch("`([^`]+)`:", block.lead):
+            path = self.clone / found[1]
             assert not path.exists(), f"{path} is there already"
             path.parent.mkdir(exist_ok=True)
             path.write_text(block.text, "utf-8")
-        else:
+        elif found := re.fullmatch("At the end of `([^`]+)`:", block.lead):
+            path = self.clone / found[1]
             path.write_text(path.read_text("utf-8") + block.text, "utf-8")
+        elif found := re.fullmatch("In `([^`]+)`, below `([^`]+)`:", block.lead):
+            path, lines = self.clone / found[1], []
+            for line in path.read_text("utf-8").splitlines(keepends=True):
+                lines += [line, block.text] if line.strip() == found[2] else [line]
+            assert lines.count(block.text) == 1, f"{found[2]!r} is not one line of {path}"
+            path.write_text("".join(lines), "utf-8")
+        else:
+            raise AssertionError(f"which file is this? {block.lead!r}")
 
 
 def read_blocks(page: str) -> Iterator[Block]:
@@ -162,7 +169,7 @@ def find_processes(folder: Path) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 @pytest.mark.xdist_group("farm")
 def test_a_reader_who_does_what_the_page_says_has_a_site_that_is_measured_and_true(reader: Reader) -> None:
     done = reader.follow(PAGE.read_text("utf-8"))
