@@ -59,7 +59,7 @@ def survey(page: Page, site: str, text: str = TEXT) -> dict[str, Any]:
     """What really stands on the page, once nothing is to change any more."""
     path = None if site == "x" else SITES[site][2]
     call = f"{SURVEY.rstrip()}({json.dumps(text)}, {json.dumps(path)})"
-    page.wait_for_function("!globalThis.natures?.isOwing()", timeout=LIMIT_MS)
+    page.wait_for_function("() => !globalThis.natures?.isOwing()", timeout=LIMIT_MS)
     found: dict[str, Any] = json.loads(page.evaluate(call))
     assert not found["owing"]
     return found
@@ -69,7 +69,7 @@ def survey(page: Page, site: str, text: str = TEXT) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("nature", "seen"),
     [
-        ("cookie_banner", "[role=dialog] >> text=Accept all"),
+        ("cookie_banner", "[role=dialog] button:text-is('Accept all')"),
         ("header_login", ".login-bar input[type=password]"),
         ("newsletter", "input[type=email]"),
         ("second_composer", "[role=textbox][aria-label='Write a reply']"),
@@ -132,7 +132,7 @@ def test_nothing_is_seen_at_first_of_a_page_that_mounts_late(show: Open, site: s
 def test_the_focus_goes_to_the_search_box_once(show: Open, site: str) -> None:
     page = show(site, "focus_theft")
     write(page, site)
-    page.wait_for_function("document.activeElement?.type === 'search'", timeout=LIMIT_MS)
+    page.wait_for_function("() => document.activeElement?.type === 'search'", timeout=LIMIT_MS)
     write(page, site, " and more")
     assert survey(page, site)["elsewhere"] == 0
     assert page.evaluate("document.activeElement.type") != "search"
@@ -187,13 +187,13 @@ def test_a_page_that_was_written_in_asks_before_it_is_left(show: Open, site: str
 
 def test_a_worker_answers_from_the_network_and_goes_with_the_nature(show: Open, sites: Any) -> None:
     page = show("x", "service_worker")
-    page.wait_for_function("navigator.serviceWorker.controller !== null", timeout=LIMIT_MS)
+    page.wait_for_function("() => navigator.serviceWorker.controller !== null", timeout=LIMIT_MS)
     page.reload()
     write(page, "x")
     assert survey(page, "x")["intended"] == 1
     sites.set_natures("x.com", ())
     page.evaluate("navigator.serviceWorker.getRegistration().then((one) => one.update())")
-    page.wait_for_function("navigator.serviceWorker.getRegistration().then((one) => !one)", timeout=LIMIT_MS)
+    page.wait_for_function("() => navigator.serviceWorker.getRegistration().then((one) => !one)", timeout=LIMIT_MS)
 
 
 @pytest.mark.parametrize("site", sorted(SITES))
