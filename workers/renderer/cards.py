@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from playwright.async_api import BrowserContext, CDPSession, Error, Page, Request
+from playwright.async_api import BrowserContext, CDPSession, Dialog, Error, Page, Request
 
 from workers.renderer.errors import CardMissing, describe
 from workers.renderer.frames import Frames
@@ -183,6 +183,7 @@ class Deck:
         tab = Tab(page=page, frames=Frames(page=page, session=session))
         page.on("popup", lambda popup: tab.popups.append(popup))  # noqa: PLW0108 - Playwright takes no built-in method
         page.on("request", lambda request: _note_route(tab, request))
+        page.on("dialog", _answer_dialog)
         return tab
 
     async def _load(self, card: Card) -> None:
@@ -209,6 +210,11 @@ class Deck:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _answer_dialog(dialog: Dialog) -> None:
+    """A page that asks whether to leave is left, and all else that a page asks is dismissed: nobody is there to ask."""
+    await _do_quietly(dialog.accept() if dialog.type == "beforeunload" else dialog.dismiss())
 
 
 def _note_route(tab: Tab, request: Request) -> None:

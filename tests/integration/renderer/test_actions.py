@@ -30,6 +30,17 @@ def test_navigate_to_a_refused_connection_is_an_error(backend: Any, open_card: O
     assert "ERR_CONNECTION_REFUSED" in reply["error"]
 
 
+def test_navigate_leaves_a_page_that_asks_to_stay_and_no_question_holds_anything_up(
+    backend: Any, open_card: Open
+) -> None:
+    card = open_card("leaving.html")
+    backend.do(card, "list_interactives")
+    assert "error" not in backend.do(card, "click_index", index=1, text="unsaved")
+    assert backend.do(card, "evaluate", expression="String(confirm('Really?'))")["text"] == "false"
+    assert "error" not in backend.do(card, "navigate", url="http://pages.test/rich.html")
+    assert backend.do(card, "evaluate", expression="location.href")["text"] == "http://pages.test/rich.html"
+
+
 def test_navigate_to_json_shows_the_document(backend: Any, open_card: Open) -> None:
     reply = backend.do(open_card("nothing.html"), "navigate", url="http://pages.test/data.json")
     assert reply["data_document"] is True

@@ -89,3 +89,20 @@ def test_nested_open_shadow_roots_are_filled_and_listed(backend: Any, open_card:
     assert f'[1]<textbox "Write a post" value="{PROBE}">' in listing
     assert "error" not in backend.do(card, "click_index", index=1, text="by index")
     assert 'value="by index"' in backend.do(card, "list_interactives")["text"]
+
+
+def test_a_field_that_a_library_left_behind_undrawn_is_no_composer(backend: Any, open_card: Open) -> None:
+    card = open_card("lefteditors.html")
+    reply = backend.do(card, "find_composer", fill=PROBE)
+    assert (reply["tag"], reply["filled"]) == ("div", True)
+    assert backend.do(card, "evaluate", expression="left.value + '|' + box.innerText")["text"] == f"|{PROBE}"
+
+
+def test_words_of_a_goal_decide_between_two_boxes_and_the_name_is_told(backend: Any, open_card: Open) -> None:
+    card = open_card("twoboxes.html")
+    for goal, name in (("test string", "second"), ("regular expression", "first")):
+        reply = backend.do(card, "find_composer", fill=goal, goal=goal)
+        assert reply["filled"] is True
+        assert backend.do(card, "evaluate", expression=f"{name}.innerText")["text"] == goal
+    assert "name" in reply
+    assert "name" not in backend.do(card, "find_composer")

@@ -58,7 +58,8 @@ function submitNear(element) {
 
 function isUsable(element) {
   if (element.disabled || element.readOnly || element.getAttribute("aria-disabled") === "true") return false;
-  if (isHiddenFromPeople(element) || Number(element.getAttribute("tabindex")) < 0) return false;
+  // A field out of the order of keys is a library's helper; an editable element may be made to be come to by mouse.
+  if (isHiddenFromPeople(element) || (!element.isContentEditable && Number(element.getAttribute("tabindex")) < 0)) return false;
   const stage = isProxy(element) ? stageOf(element) : element;
   return sight(stage).seen && (stage === element || stage !== document.body);
 }

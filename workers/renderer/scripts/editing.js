@@ -28,7 +28,8 @@ function clippedSize(element) {
 // Some code editors take their keys through a surface of a few pixels and paint the text beside it.
 function isProxy(element) {
   if (element.editContext) return true;
-  if (!isField(element) || element.type === "hidden") return false;
+  // A field that is not drawn at all takes no keys: many libraries leave one behind.
+  if (!isField(element) || !element.getClientRects().length) return false;
   const { width, height } = clippedSize(element);
   return width < TINY_PX || height < TINY_PX;
 }
