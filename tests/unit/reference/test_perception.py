@@ -134,6 +134,7 @@ def task(words: str) -> Task:
             0,
         ),
         ("create a new paste with this text", ['textbox "Email"', 'textbox "Your name"'], None),
+        ("create a paste with this text", ['textbox "Custom edit code"', 'textbox "Custom url"'], None),
         ("start a new post whose body is this text", ['textbox "Post title"', 'textbox "Post content"'], 1),
         ("start a new story whose text is this", ['textbox "URL"', 'textbox "Title"', 'textbox "Text"'], 2),
         ("create a post with this text", ['textbox "Write a reply"', 'textbox "What\'s on your mind?"'], 1),
