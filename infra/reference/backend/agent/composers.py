@@ -14,8 +14,8 @@ _COMPOSE = re.compile(
 )
 # Weaker words: a box named so is written in when no other is.
 _ROOM = re.compile(
-    r"\bcontents?\b|\btext\b|\bedit(?:or|ing)\b|\bpaste\b|\bstory\b|\barticle\b|markdown|\bnotes?\b|\bsource\b|\bcode editor\b|"
-    r"what.?s (?:up|on your mind)",
+    r"\bcontents?\b|\btext\b|\bedit(?:or|ing)\b|\bpaste\b|\bstory\b|\barticle\b|markdown|\bnotes?\b|"
+    r"\bsource\b|\bcode editor\b|what.?s (?:up|on your mind)",
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"title|subject|headline", re.IGNORECASE)
@@ -24,7 +24,8 @@ _ANSWER = re.compile(r"\breply\b|\bcomment\b|\banswer\b|\brespond\b", re.IGNOREC
 # What no text of a task belongs into, and what a box for a few letters is called.
 _NEVER = re.compile(r"\bsearch|\bfilter\b|newsletter|subscri|\bpass(?:word|code|phrase)\b", re.IGNORECASE)
 _NARROW = re.compile(
-    r"\bcode$|e-?mail|user ?name|log ?in|sign ?in|phone|coupon|\btags?\b|\burl\b|\blink\b|captcha|\blanguages?\b|\bname\b",
+    r"\bcode$|e-?mail|user ?name|log ?in|sign ?in|phone|coupon|\btags?\b|\burl\b|\blink\b|captcha|"
+    r"\blanguages?\b|\bname\b",
     re.IGNORECASE,
 )
 _OPENERS = frozenset(
