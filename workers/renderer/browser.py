@@ -23,6 +23,10 @@ CLOSE_TIMEOUT_S = 1.0
 RECORD_TIMEOUT_S = 3.0
 PULSE_EVERY_S = 1.0
 PULSE_TIMEOUT_S = 15.0
+# With a host map no name is looked up and no address asked but by the map and on loopback, whatever the port.
+_NO_OTHER = "EXCLUDE 127.0.0.1, EXCLUDE localhost, MAP * ~NOTFOUND"
+# A page's WebRTC would send to a bare address past every map.
+_NO_UDP = "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,7 @@ class Chromium:
         """Its command line, beyond what Playwright gives."""
         arguments = list(self.args)
         if self.host_map:
-            arguments += [f"--host-resolver-rules={self.host_map}", "--no-proxy-server"]
+            arguments += [f"--host-resolver-rules={self.host_map}, {_NO_OTHER}", "--no-proxy-server", _NO_UDP]
         if self.ignore_certificate_errors:
             arguments.append("--ignore-certificate-errors")
         return arguments

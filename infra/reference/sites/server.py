@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -13,10 +13,11 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from infra.reference.build import FILES
 from infra.reference.failure import ReferenceFailure
@@ -42,6 +43,9 @@ _WIDGET_PAGE = "natures/challenge_widget.html"
 DETOUR = "/__way"
 AD = "/__ad/"
 WORKER = "/__worker.js"
+#: On loopback alone: which hosts that no site owns were asked for, and how often.
+STRANGERS = "/__strangers"
+_LOG = logging.getLogger("sites")
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
@@ -54,11 +58,25 @@ class _Dropped(Response):
             pass
 
 
+class _Watched:
+    """An application each of whose requests is told of first, WebSockets among them."""
+
+    def __init__(self, app: ASGIApp, *, tell: Callable[[HTTPConnection], None]) -> None:
+        self._app = app
+        self._tell = tell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in {"http", "websocket"}:
+            self._tell(HTTPConnection(scope))
+        await self._app(scope, receive, send)
+
+
 class Sites:
     """The sites' pages, and their destinations: what was really posted or kept, by host, while the process lives."""
 
     def __init__(self, editors: Path) -> None:
         self._editors = editors
+        self._strangers: Counter[str] = Counter()
         self._posts: dict[tuple[str, str], list[Any]] = defaultdict(list)
         # By the site's name.
         self._wishes: dict[str, Wish] = {}
@@ -74,6 +92,7 @@ class Sites:
         return Starlette(
             routes=[
                 Route("/healthz", self._health),
+                Route(STRANGERS, self._list_strangers),
                 Route("/favicon.ico", self._icon),
                 Route("/assets/{name}", self._asset),
                 Route("/__nature", self._nature, methods=["GET", "POST"]),
@@ -81,7 +100,14 @@ class Sites:
                 Route("/reference/drafts", self._destination, methods=["GET", "POST"]),
                 Route("/{path:path}", self._page),
             ],
+            middleware=[Middleware(_Watched, tell=self._watch)],
         )
+
+    async def _list_strangers(self, request: Request) -> Response:
+        """The hosts that no site owns and that were asked for all the same, with how often; pages can't ask this."""
+        if request.url.scheme != "http" or _host(request) not in _LOOPBACK_HOSTS:
+            return await self._page(request)
+        return JSONResponse({"strangers": dict(sorted(self._strangers.items()))})
 
     async def _health(self, request: Request) -> Response:
         if find_site(_host(request)):
@@ -215,6 +241,15 @@ class Sites:
         )
         return embellish(html, head=script, top=top, bottom=bottom)
 
+    def _watch(self, asked: HTTPConnection) -> None:
+        """Remember that somebody asked for a host that no site owns, whatever was asked; advertisements are served."""
+        host = _host(asked)
+        if host in _LOOPBACK_HOSTS or find_site(host) or asked.url.path.startswith(AD):
+            return
+        self._strangers[host] += 1
+        if self._strangers[host] == 1:
+            _LOG.warning("asked for %r, which no site owns", host[:200])
+
     def _ad(self) -> Response:
         return HTMLResponse(self._pages.get_template("natures/ad.html").render(), headers=_HEADERS)
 
@@ -223,7 +258,7 @@ class Sites:
         return HTMLResponse(html, status_code=404, headers=_HEADERS)
 
 
-def _host(request: Request) -> str:
+def _host(request: HTTPConnection) -> str:
     return (request.url.hostname or "").lower()
 
 
