@@ -270,9 +270,10 @@ def test_a_session_on_a_page_of_somebody_else_meets_no_fault(shared: Any, render
 def test_the_nature_of_a_page_is_told_before_the_first_card_and_taken_back_after_the_run(
     start_double: Callable[..., Any], render: Callable[..., Any], sites: Any, wait_until: Callable[..., None]
 ) -> None:
-    told = {"REFERENCE_FAULTS": "page_login_redirect", "REFERENCE_LEASH_SCALE": SHARED_SCALE}
+    told = {"REFERENCE_FAULTS": "page_login_redirect", "REFERENCE_NATURES": "dm_trap,late_mount"}
+    told["REFERENCE_LEASH_SCALE"] = SHARED_SCALE
     double = start_double(REFERENCE_SITES_URL=f"http://127.0.0.1:{sites.http_port}", **told)
-    met: list[dict[str, str]] = []
+    met: list[dict[str, list[str]]] = []
 
     def look(frame: Frame) -> None:
         if frame["event"] == "dashboard:browser_card_added":
@@ -280,11 +281,12 @@ def test_the_nature_of_a_page_is_told_before_the_first_card_and_taken_back_after
 
     with render(double, on_frame=look):
         session, _ = double.run(PROMPT.format(payload="probe nature alpha"))
-    assert met[0] == {"linkedin.com": "page_login_redirect"}
+    assert met[0] == {"linkedin.com": ["page_login_redirect", "late_mount", "dm_trap"]}
     wait_until(lambda: sites.natures == {}, "the site's own pages")
     ahead, last = [row for row in double.rows("truth.jsonl") if row["session_id"] == session]
     assert (ahead["fault"], ahead["bucket"], ahead["evidence"]) == ("page_login_redirect", "not_measurable", "PROVEN")
     assert (last["fault"], last["failed"]) == ("page_login_redirect", None)
+    assert set(last["natures"]) == {"page_login_redirect", "late_mount", "dm_trap"}
 
 
 @pytest.fixture
