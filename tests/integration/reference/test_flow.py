@@ -132,6 +132,7 @@ def test_an_open_site_gets_the_payload_once_in_its_own_editor(seen: dict[str, Se
         "fault": None,
         "chosen": None,
         "failed": None,
+        "natures": [],
         "evidence": None,
         "total_ms": run.truth["total_ms"],
         "why": "where the payload stands on the page",
