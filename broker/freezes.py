@@ -44,6 +44,28 @@ class Freeze:
     follows: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedSource:
+    """The checkout that was searched for a suite's hosts: where it is, what it is called, in how many files."""
+
+    path: str
+    revision: str
+    files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeUse:
+    """A sweep that was planned with a freeze; `number` counts the uses of this freeze from 1."""
+
+    sweep: str
+    freeze: Freeze
+    number: int
+    used_at: datetime
+    requested_by: str
+    # None: no source was searched
+    source: SearchedSource | None
+
+
 def freeze_tasks(tasks: Iterable[SiteTask]) -> tuple[FrozenTask, ...]:
     """What a freeze keeps of these tasks, by site.
 

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 import re2
 
 from broker.errors import UsageError
+from broker.freezes import SearchedSource
 from broker.revision import has_git, is_clean, list_tracked, name_revision, read_head
-from broker.store.freezes import SearchedSource
 
 # Folders at any depth: others' code.
 DEPENDENCIES = frozenset({"node_modules", ".venv", "venv", "site-packages"})

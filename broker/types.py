@@ -129,6 +129,8 @@ class SiteTask:
     flow: str = ""
     # the editor in words
     editor: str = ""
+    # regular expression on the names of the page's other boxes of the same kind; empty: none is known
+    other_boxes: str = ""
     # who found the site
     origin: str = ""
     # of a frozen suite: what it was frozen with

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from broker.freezes import describe
-from broker.store.freezes import FreezeUse, SearchedSource
+from broker.freezes import FreezeUse, SearchedSource, describe
 from grader.lines import Line, count
 
 

@@ -6,6 +6,7 @@ private-message box on a public task is the wrong box on the right page.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,8 +50,8 @@ _NO_LIBRARY = {
 _LIBRARIES = frozenset(set(EditorShape) - _NO_LIBRARY)
 
 # What a box under somebody else's post is called, and how a task would speak of it.
-_REPLY = r"(?i)\brepl(?:y|ies)\b"
 _REPLY_BOX = r"(?i)^\W*(?:(?:write|add|post|type|leave|your)\s+)?(?:(?:an?|the|your|public)\s+)*repl(?:y|ies)\b"
+_ANSWERS = frozenset({"reply", "replies"})
 
 
 class Surface(StrEnum):
@@ -131,7 +132,9 @@ def is_other_box(kind: str, label: str, task: SiteTask) -> bool:
     if kind == "input" or (kind == "textarea" and task.editor_shape in _LIBRARIES):
         return True
     said = clean_text(label[:200])[0]
-    return _is_found(_FIELD, said) or (_is_found(_REPLY_BOX, said) and not _is_found(_REPLY, task.prompt))
+    if _is_found(_FIELD, said) or (task.other_boxes and _is_found(task.other_boxes, said)):
+        return True
+    return _is_found(_REPLY_BOX, said) and _ANSWERS.isdisjoint(re.findall(r"\w+", task.prompt.lower()))
 
 
 def is_of_task(url: str, task: SiteTask) -> bool:

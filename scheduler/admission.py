@@ -7,10 +7,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from broker.freezes import load_freezes
+from broker.freezes import SearchedSource, load_freezes
 from broker.source_search import search_source
 from broker.store.freezes import (
-    SearchedSource,
     first_attempts,
     lock_freezes,
     read_freezes,

@@ -11,9 +11,9 @@ from random import SystemRandom
 import click
 
 from broker.errors import EXIT_OK, UsageError
+from broker.freezes import SearchedSource
 from broker.requester import name_requester
 from broker.settings import Settings, load_settings
-from broker.store.freezes import SearchedSource
 from broker.store.progress import read_boxes, read_progress
 from broker.store.sweeps import IMPORT_PLAN, SweepRow, create_sweep, find_sweep, list_sweeps, order, refuse_nameless
 from scheduler import listing

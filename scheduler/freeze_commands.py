@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.errors import EXIT_OK, UsageError
-from broker.freezes import load_freezes, write_entry
+from broker.freezes import FreezeUse, load_freezes, write_entry
 from broker.requester import name_requester
 from broker.settings import Settings, load_settings
-from broker.store.freezes import FreezeUse, read_freezes, read_uses, save_freeze
+from broker.store.freezes import read_freezes, read_uses, save_freeze
 from broker.suites import load_suite
 from broker.terminal import print_inert
 from scheduler.admission import read_known, search_hosts

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.freezes import Freeze, describe
-from broker.store.freezes import FreezeRow, FreezeUse, SearchedSource
+from broker.freezes import Freeze, FreezeUse, SearchedSource, describe
+from broker.store.freezes import FreezeRow
 from scheduler.freezing import Frozen, Standing
 from scheduler.listing import fold
 from scheduler.wording import clean

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.freezes import Freeze, FrozenTask
+from broker.freezes import Freeze, FreezeUse, FrozenTask, SearchedSource
 from broker.store.tables import freeze_uses, freezes
 
 
@@ -31,28 +31,6 @@ class Begun:
     sweep: str
     at: datetime
     is_imported: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedSource:
-    """The checkout that was searched for a suite's hosts: where it is, what it is called, in how many files."""
-
-    path: str
-    revision: str
-    files: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeUse:
-    """A sweep that was planned with a freeze; `number` counts the uses of this freeze from 1."""
-
-    sweep: str
-    freeze: Freeze
-    number: int
-    used_at: datetime
-    requested_by: str
-    # None: no source was searched
-    source: SearchedSource | None
 
 
 def lock_freezes(connection: sa.Connection, suite: str) -> datetime:

@@ -63,6 +63,7 @@ class _Task(BaseModel):
     editor_shape: EditorShape
     flow: Flow
     editor: str = Field(min_length=1)
+    other_boxes: str = ""
     origin: str = Field(min_length=1)
     group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     retired: _Retired | None = None
@@ -84,7 +85,7 @@ class _Task(BaseModel):
             raise ValueError(f"the nonce must end within the first {_DISTINCT_PREFIX} characters")
         return value
 
-    @field_validator("path_rule")
+    @field_validator("path_rule", "other_boxes")
     @classmethod
     def _is_a_pattern(cls, value: str) -> str:
         try:

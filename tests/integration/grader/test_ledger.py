@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.freezes import SearchedSource
 from broker.store.engine import begin
-from broker.store.freezes import SearchedSource
 from broker.store.sweeps import create_sweep
 from scheduler.admission import admit_frozen
 from scheduler.request import Request, prepare

@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from broker.errors import UsageError
-from broker.freezes import Freeze, freeze_tasks, hash_tasks, load_freezes
+from broker.freezes import Freeze, SearchedSource, freeze_tasks, hash_tasks, load_freezes
 from broker.store.engine import begin
-from broker.store.freezes import SearchedSource, read_freezes, read_uses, save_freeze
+from broker.store.freezes import read_freezes, read_uses, save_freeze
 from broker.store.sweeps import NewSweep, create_sweep
 from broker.suites import Suite, load_suite
 from broker.types import SiteTask

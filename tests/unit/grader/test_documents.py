@@ -6,7 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-from broker.store.freezes import SearchedSource
+from broker.freezes import SearchedSource
 from broker.types import Bucket
 from grader.criteria import Cell, Comparison, Reading, RetiredSite, SweepFacts
 from grader.criteria.cells import SkillTally

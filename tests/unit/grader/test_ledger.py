@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.freezes import load_freezes
-from broker.store.freezes import FreezeUse, SearchedSource
+from broker.freezes import FreezeUse, SearchedSource, load_freezes
 from grader.ledger import ledger_lines, to_group
 from grader.render import render_scorecard
 from grader.scorecard import build_scorecard, to_json

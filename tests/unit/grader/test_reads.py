@@ -137,6 +137,14 @@ def test_reply_box_is_the_editor_of_a_task_that_speaks_of_a_reply(task: SiteTask
     assert not is_other_box("contenteditable", "Write a reply", own)
 
 
+@pytest.mark.parametrize(
+    ("label", "is_other"), [("Regular Expression", True), ("regex", True), ("Test String", False), ("", False)]
+)
+def test_box_that_the_task_names_as_another_one_is_not_the_editor(label: str, is_other: bool, task: SiteTask) -> None:
+    own = dataclasses.replace(task, editor_shape="codemirror6", other_boxes=r"(?i)^\W*(regular expression|regex)")
+    assert is_other_box("contenteditable", label, own) is is_other
+
+
 def test_box_that_nobody_read_is_not_another_one(task: SiteTask) -> None:
     assert not is_other_box("", "", dataclasses.replace(task, editor_shape="quill"))
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from broker.freezes import load_freezes
-from broker.store.freezes import FreezeRow, FreezeUse, SearchedSource
+from broker.freezes import FreezeUse, SearchedSource, load_freezes
+from broker.store.freezes import FreezeRow
 from scheduler.freeze_listing import (
     freezes_document,
     freezes_lines,
