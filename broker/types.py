@@ -263,7 +263,8 @@ class PageRead:
     # text had NUL or lone surrogates, now U+FFFD
     sanitised: bool = False
     error: str = ""
-    # an editable may hold more than was read of it, so that absence in it is no evidence
+    # an editable may hold more than was read of it, so that absence in it is no evidence;
+    # or a listing's row of another name was taken for one that was read
     in_part: bool = False
 
 

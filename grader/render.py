@@ -166,7 +166,7 @@ def _sides(facts: VerdictFacts) -> Iterator[Line]:
     yield from (Line(text=f"  {line.start:>8} - {line.end:<8} {line.text}") for line in facts.lines)
     yield Line(text=_window(facts))
     beyond = f"; {count(facts.page_frames_unread, 'frame')} could not be entered" if facts.page_frames_unread else ""
-    part = "; of an editor only a part could be read" if facts.page_in_part else ""
+    part = "; not all that may hold it could be told" if facts.page_in_part else ""
     seen = f"{facts.page.value.replace('_', ' ')}, {count(facts.page_count, 'time')}"
     yield Line(text=f"bv3 read the payload: {seen}{beyond}{part}")
     yield Line(text=f"  url {facts.page_url or DASH}   box '{facts.page_label}'   surface {facts.surface.value}")

@@ -244,5 +244,11 @@
   out.skipped = full.length - brought.length;
   out.echoes = out.echoes.slice(0, limits.echoes);
   out.editables = [...brought, ...empty];
-  return JSON.stringify(out);
+  // A page's toJSON (old libraries give arrays one) bends what stringify makes of an object, and of a text it does not.
+  const write = (value) => {
+    if (Array.isArray(value)) return `[${value.map(write).join(',')}]`;
+    if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+    return `{${Object.entries(value).map(([key, inner]) => `${JSON.stringify(key)}:${write(inner)}`).join(',')}}`;
+  };
+  return write(out);
 })

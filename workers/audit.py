@@ -14,7 +14,7 @@ from typing import Any
 from broker.types import PageRead
 from workers.client.errors import ProductError
 from workers.client.product import ProductClient
-from workers.page import blind_read, interpret
+from workers.page import blind_read, has_form, interpret
 
 # The product closes the card 3 s after the session's end (contract 3.3, rule 6).
 AUDIT_WINDOW_S = 2.5
@@ -140,11 +140,11 @@ def _read_page(product: ProductClient, card: str, left_s: float) -> dict[str, An
         raise ProductError("the time to read the page was over")
     text = product.evaluate(card, _EXPRESSION, timeout_s=left_s)
     try:
-        plain = json.loads(text)
-    except ValueError as error:
+        plain: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ProductError(f"the page's answer is no JSON: {text[:100]}") from error
-    if not isinstance(plain, dict):
-        raise ProductError("the page's answer is no object")
+    if not has_form(plain):
+        raise ProductError(f"the page's answer has no such form: {text[:100]}")
     return plain
 
 

@@ -8,7 +8,7 @@ on the page itself can be what it shows; and that it shows no copy proves nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.markers import read_pattern
@@ -28,9 +28,18 @@ _SECOND_CHARS = 8
 class ListedBox:
     """A row of a text box that holds the payload."""
 
+    # in small letters
     name: str
     # as far as the value shows it
     count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """Copies that nothing read on the page can be; `is_sure`: no row was taken for a box of another name."""
+
+    count: int
+    is_sure: bool
 
 
 def read_rows(listing: str, payload: str) -> tuple[ListedBox, ...]:
@@ -40,36 +49,44 @@ def read_rows(listing: str, payload: str) -> tuple[ListedBox, ...]:
     for row in _ROW.finditer(listing) if wanted else ():
         name = _NAME.search(row[0])
         if count := _count(_listed(row["value"]), wanted):
-            found.append(ListedBox(name=_listed(name[1]) if name else "", count=count))
+            found.append(ListedBox(name=_name(name[1]) if name else "", count=count))
     return tuple(found)
 
 
-def count_beyond(rows: Sequence[ListedBox], names: Sequence[str]) -> int:
-    """How many copies the rows show beyond the text boxes of these names, each of which may be one row.
+def count_beyond(rows: Sequence[ListedBox], names: Sequence[str]) -> Beyond:
+    """What the rows show beyond the text boxes of these names, each of which may be one row.
 
-    A row is one of theirs when the names are the same, or when one of the two has none.
+    A page's styles change names: paint in capitals, a star before what is required. A row whose name is like none of
+    theirs may still be one of theirs, as long as one of theirs has no row: it is taken for that one, and not for sure.
     """
-    left = [_listed(name) for name in names]
-    unmatched = []
     # first those that can be only one
-    for row in sorted(rows, key=lambda row: not row.name):
-        name = next((name for name in left if name == row.name), None)
-        if name is None:
-            unmatched.append(row)
-        else:
-            left.remove(name)
-    beyond = 0
-    for row in unmatched:
-        name = next((name for name in left if _may_be(name, row.name)), None)
-        if name is None:
-            beyond += row.count
-        else:
-            left.remove(name)
-    return beyond
+    left = sorted((_name(name) for name in names), key=lambda name: not name)
+    unmatched = sorted(rows, key=lambda row: not row.name)
+    for is_alike in (_is_same, _may_be):
+        unmatched = [row for row in unmatched if not _take(left, row.name, is_alike)]
+    unmatched.sort(key=lambda row: row.count)
+    beyond = unmatched[len(left) :]
+    return Beyond(count=sum(row.count for row in beyond), is_sure=len(beyond) == len(unmatched))
+
+
+def _take(left: list[str], name: str, is_alike: Callable[[str, str], bool]) -> bool:
+    found = next((one for one in left if is_alike(one, name)), None)
+    if found is None:
+        return False
+    left.remove(found)
+    return True
+
+
+def _is_same(one: str, other: str) -> bool:
+    return bool(one) and one == other
 
 
 def _may_be(one: str, other: str) -> bool:
-    return not one or not other or one.startswith(other) or other.startswith(one)
+    return one in other or other in one
+
+
+def _name(text: str) -> str:
+    return _listed(text).casefold()
 
 
 def _listed(text: str) -> str:

@@ -14,6 +14,27 @@ KEPT_EDITABLES = 40
 KEPT_TEXT_CHARS = 200
 KEPT_LABEL_CHARS = 80
 KEPT_URL_CHARS = 2000
+# What `audit.js` gives. A page can bend what its own world makes of it.
+_PAGE_FORM = {
+    "url": str, "title": str, "editables": list, "echoes": list, "frames": int, "unread": int, "takers": int,
+    "skipped": int,
+}  # fmt: skip
+_ITEM_FORM = {
+    "frame": int, "frame_url": str, "kind": str, "label": str, "name": str, "text": str, "length": int, "part": bool,
+}  # fmt: skip
+
+
+def has_form(plain: object) -> bool:
+    """Whether a page's answer is what `audit.js` gives: anything else tells nothing."""
+    if not isinstance(plain, dict) or "editables" not in plain or not _fits(plain, _PAGE_FORM):
+        return False
+    items = [*plain["editables"], *plain.get("echoes", ())]
+    return all(isinstance(item, dict) and "text" in item and _fits(item, _ITEM_FORM) for item in items)
+
+
+def _fits(plain: Mapping[str, Any], form: Mapping[str, type]) -> bool:
+    # a bool is an int to isinstance
+    return all(type(plain[key]) is kind for key, kind in form.items() if key in plain)
 
 
 def read_editables(plain: Sequence[Mapping[str, Any]], payload: str) -> tuple[tuple[Editable, ...], bool]:
@@ -73,12 +94,12 @@ def interpret(
     count = sum(editable.payload_count for editable in editables)
     unread = int(plain.get("unread", 0))
     beyond = count_beyond(read_rows(listing or "", payload), find_holders(plain, payload))
-    if unread and beyond:
+    if unread and beyond.count:
         # the listing showed it where evaluate can't enter
-        editables = (_listed_editable(beyond), *editables)
-        count += beyond
+        editables = (_listed_editable(beyond.count), *editables)
+        count += beyond.count
         unread = max(0, unread - 1)
-    in_part = is_read_in_part(plain)
+    in_part = is_read_in_part(plain) or not beyond.is_sure
     return PageRead(
         card=card,
         after_dispatch=after_dispatch,

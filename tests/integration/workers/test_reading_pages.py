@@ -184,3 +184,16 @@ def test_reading_changes_nothing_and_is_quick_on_a_large_page(read: Read, page: 
     before = page.content()
     page.evaluate(make_expression())
     assert page.content() == before
+
+
+BENT = [
+    "Array.prototype.toJSON = function () { return '[bent]'; }",
+    "Object.prototype.toJSON = () => 'bent'",
+    "String.prototype.toJSON = () => 'bent'",
+]
+
+
+@pytest.mark.parametrize("bend", BENT)
+def test_page_that_bends_json_is_read_as_any_other(read: Read, bend: str) -> None:
+    found = read(f"<textarea aria-label=Post>PAYLOAD</textarea><script>{bend}</script>")
+    assert (found.payload, found.payload_count, found.editables[0].label) == (Seen.SEEN, 1, "Post")

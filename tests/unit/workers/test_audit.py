@@ -141,3 +141,36 @@ def test_a_listing_that_takes_all_the_time_costs_neither_read_of_the_page(clock:
     reads = read(clock, {"a": [FILLED | {"unread": 100}, FILLED | {"unread": 100}, None]})
     assert [(one.payload, one.payload_count, one.frames_unread) for one in reads] == [(Seen.SEEN, 1, 100)] * 2
     assert reads[1].offset_ms == 700
+
+
+@pytest.mark.parametrize(
+    "bent",
+    [
+        [],
+        {},
+        {"editables": "[]"},
+        {"editables": ["x"]},
+        {"editables": [{}]},
+        {"editables": [{"text": None}]},
+        {"editables": [{"text": PAYLOAD, "length": "9"}]},
+        {"editables": [{"text": PAYLOAD, "frame": 1.5}]},
+        EMPTY | {"echoes": {"0": PAYLOAD}},
+        EMPTY | {"echoes": [None]},
+        EMPTY | {"unread": "none"},
+        EMPTY | {"frames": None},
+        EMPTY | {"skipped": [1]},
+        EMPTY | {"title": {}},
+    ],
+)
+def test_a_page_that_bends_its_answer_costs_its_own_read_and_no_other(clock: Clock, bent: Any) -> None:
+    reads = read(clock, {"a": [FILLED, bent, FILLED], "b": [FILLED, FILLED]})
+    assert [one.payload for one in reads if one.card == "b"] == [Seen.SEEN, Seen.SEEN]
+    first, second, third = (one for one in reads if one.card == "a")
+    assert [one.payload for one in (first, second, third)] == [Seen.SEEN, Seen.COULD_NOT_LOOK, Seen.SEEN]
+    assert second.error.startswith("the page's answer has no such form")
+
+
+def test_an_answer_nested_beyond_reason_is_no_answer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Product, "evaluate", lambda *_, **__: "[" * 200_000)
+    reads = read(clock, {"a": []})
+    assert {one.payload for one in reads} == {Seen.COULD_NOT_LOOK}

@@ -85,10 +85,18 @@ def test_what_the_listing_repeats_of_the_page_itself_is_not_counted_again() -> N
 
 
 def test_second_copy_in_a_frame_that_could_not_be_entered_is_counted() -> None:
-    listing = f'[2]<textbox "Comment" value="{PAYLOAD}">'
     own = editable(PAYLOAD, name="Post")
-    assert read({"editables": [own], "unread": 100}, listing).payload_count == 2
-    assert read({"editables": [own], "unread": 100}, listing.replace("Comment", "Post")).payload_count == 1
+    rows = f'[1]<textbox "Post" value="{PAYLOAD}">\n[2]<textbox "Comment" value="{PAYLOAD}">'
+    page = read({"editables": [own], "unread": 100}, rows)
+    assert (page.payload_count, page.in_part) == (2, False)
+
+
+def test_one_fill_is_one_whatever_the_listing_calls_its_box() -> None:
+    own = editable(PAYLOAD, name="Comment")
+    painted = read({"editables": [own], "unread": 1}, f'[2]<textbox "COMMENT" value="{PAYLOAD}">')
+    assert (painted.payload, painted.payload_count, painted.in_part) == (Seen.SEEN, 1, False)
+    other = read({"editables": [own], "unread": 1}, f'[2]<textbox "Write here" value="{PAYLOAD}">')
+    assert (other.payload, other.payload_count, other.frames_unread, other.in_part) == (Seen.SEEN, 1, 1, True)
 
 
 def test_row_of_a_result_pane_is_no_copy_in_a_frame() -> None:
