@@ -225,7 +225,7 @@ class Case:
     @lazy
     def is_other_box(self) -> bool:
         """Whether the box that bv3 read the text in can't be the task's editor, whatever the product calls it."""
-        return is_other_box(self.page.kind, self.page.label, self.task)
+        return is_other_box(self.page.kind, self.page.label, self.task, others=self.page.others)
 
     @lazy
     def errors(self) -> tuple[tuple[Hit, frozenset[str]], ...]:

@@ -32,6 +32,8 @@ class PageView:
     # per card the last read that could look for a wall: a closed frame hides the payload, not the wall around it
     reads: tuple[PageRead, ...] = ()
     kind: str = ""
+    # the kinds of the editables that the same read has beside the holder
+    others: tuple[str, ...] = ()
     # of the reads that decided: frames that could not be entered, and whether an editor was read in part
     frames_unread: int = 0
     in_part: bool = False
@@ -71,6 +73,7 @@ def view_pages(record: RunRecord) -> PageView:
         challenge=_any_seen([read.challenge for read in walls]),
         reads=tuple(walls),
         kind=holder.kind if holder else "",
+        others=tuple(editable.kind for editable in chosen.editables if editable is not holder),
         frames_unread=sum(read.frames_unread for read in reads),
         in_part=any(read.in_part for read in reads),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -49,9 +50,13 @@ _NO_LIBRARY = {
 # Older tasks hold prose there, which says nothing for sure.
 _LIBRARIES = frozenset(set(EditorShape) - _NO_LIBRARY)
 
-# What a box under somebody else's post is called, and how a task would speak of it.
+# Kinds of editables that are no fields, as a page is read.
+_EDITORS = frozenset({"contenteditable", "editcontext", "ace", "codemirror5", "codemirror6", "monaco"})
+
+# What a box under somebody else's post is called, and how a task would speak of it: forums call a comment's so too.
 _REPLY_BOX = r"(?i)^\W*(?:(?:write|add|post|type|leave|your)\s+)?(?:(?:an?|the|your|public)\s+)*repl(?:y|ies)\b"
 _ANSWERS = frozenset({"reply", "replies"})
+_ANSWERING_KINDS = frozenset({"comment", "reply"})
 
 
 class Surface(StrEnum):
@@ -121,19 +126,22 @@ def is_message_box(label: str, task: SiteTask) -> bool:
     return task.visibility == "public" and _is_found(_MESSAGE_BOX, clean_text(label[:200])[0])
 
 
-def is_other_box(kind: str, label: str, task: SiteTask) -> bool:
+def is_other_box(kind: str, label: str, task: SiteTask, *, others: Iterable[str] = ()) -> bool:
     """Whether a box of this kind and label can't be the task's editor. Both empty: nothing was read in any box.
 
-    No more is refused than is sure: every shape has many lines, and a library takes no keys in a plain textarea, but
-    a site may have changed one library for another.
+    `others`: the kinds of the editables beside it, which are without the text. No more is refused than is sure: every
+    shape has many lines; a site may have changed one library for another, or for a plain textarea, which is the wrong
+    box only where an editor that is none stands beside it.
     """
     if not task.editor_shape:
         return False
-    if kind == "input" or (kind == "textarea" and task.editor_shape in _LIBRARIES):
+    if kind == "input" or (kind == "textarea" and task.editor_shape in _LIBRARIES and not _EDITORS.isdisjoint(others)):
         return True
     said = clean_text(label[:200])[0]
     if _is_found(_FIELD, said) or (task.other_boxes and _is_found(task.other_boxes, said)):
         return True
+    if task.kind in _ANSWERING_KINDS:
+        return False
     return _is_found(_REPLY_BOX, said) and _ANSWERS.isdisjoint(re.findall(r"\w+", task.prompt.lower()))
 
 

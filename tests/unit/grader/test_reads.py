@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import re2
 
+from broker.suites import load_suite
 from broker.suites.vocabulary import EditorShape
 from broker.types import Bucket, Editable, PageRead, RunRecord, Seen, SiteTask
 from grader.facts import VerdictFacts
@@ -98,13 +100,28 @@ def test_field_of_one_line_is_no_task_s_editor(shape: EditorShape, task: SiteTas
 
 
 @pytest.mark.parametrize("shape", EditorShape)
-def test_plain_textarea_is_no_library_s_editor(shape: EditorShape, task: SiteTask) -> None:
-    assert is_other_box("textarea", "Post text", dataclasses.replace(task, editor_shape=shape)) is (shape in RICH)
+def test_plain_textarea_beside_an_editor_is_no_library_s_editor(shape: EditorShape, task: SiteTask) -> None:
+    own = dataclasses.replace(task, editor_shape=shape)
+    assert is_other_box("textarea", "Post text", own, others={"contenteditable", "input"}) is (shape in RICH)
+
+
+@pytest.mark.parametrize("others", [(), ("input",), ("textarea", "input"), ("listing",), ("textbox",)])
+def test_plain_textarea_with_no_editor_beside_it_may_be_what_the_site_has_now(
+    others: Sequence[str], task: SiteTask
+) -> None:
+    own = dataclasses.replace(task, editor_shape="codemirror5")
+    assert not is_other_box("textarea", "Paste text", own, others=others)
+
+
+@pytest.mark.parametrize("kind", ["ace", "codemirror5", "codemirror6", "monaco", "editcontext"])
+def test_plain_textarea_beside_a_code_editor_is_another_box(kind: str, task: SiteTask) -> None:
+    assert is_other_box("textarea", "stdin", dataclasses.replace(task, editor_shape="ace"), others=[kind])
 
 
 @pytest.mark.parametrize("shape", ["", "multi-field form (title and body)"])
 def test_prose_of_an_older_task_forbids_no_textarea(shape: str, task: SiteTask) -> None:
-    assert not is_other_box("textarea", "Body text (optional)", dataclasses.replace(task, editor_shape=shape))
+    own = dataclasses.replace(task, editor_shape=shape)
+    assert not is_other_box("textarea", "Body text (optional)", own, others=["contenteditable"])
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,51 @@ def test_reply_box_is_the_editor_of_a_task_that_speaks_of_a_reply(task: SiteTask
     assert not is_other_box("contenteditable", "Write a reply", own)
 
 
+@pytest.mark.parametrize("kind", ["comment", "reply"])
+@pytest.mark.parametrize("label", ["Reply to topic", "Write a reply", "Post your reply…"])
+def test_comment_is_often_called_a_reply(kind: str, label: str, task: SiteTask) -> None:
+    own = dataclasses.replace(task, editor_shape="contenteditable", kind=kind, prompt='Comment on it: "{payload}"')
+    assert not is_other_box("contenteditable", label, own)
+    assert is_other_box("contenteditable", label, dataclasses.replace(own, kind="post"))
+
+
+@pytest.mark.parametrize(
+    ("suite", "site", "others", "meant"),
+    [
+        (
+            "anon",
+            "regex101",
+            [
+                "Regular expression",
+                "regular expression:",
+                "Regex",
+                "Substitution",
+                "Replace",
+                "Regular expression input",
+            ],
+            ["Regex test string", "Regular expression test string", "Test string", "Replace with your test string"],
+        ),
+        (
+            "holdout",
+            "codemirror",
+            ["CSS", "css editor", "JS", "JavaScript", "JavaScript code"],
+            ["HTML", "HTML (css and js beside)", "CSS and HTML", "JS, CSS and HTML in one"],
+        ),
+        (
+            "holdout",
+            "telegraph",
+            ["Title", "Author", "Author name", "Your name"],
+            ["Your story...", "Title and story", "Author's text"],
+        ),
+    ],
+)
+def test_other_boxes_of_a_suite_s_task_are_named_to_their_end(
+    suite: str, site: str, others: Sequence[str], meant: Sequence[str]
+) -> None:
+    pattern = next(task.other_boxes for task in load_suite(suite).tasks if task.site == site)
+    assert [label for label in (*others, *meant) if re2.search(pattern, label)] == others
+
+
 @pytest.mark.parametrize(
     ("label", "is_other"), [("Regular Expression", True), ("regex", True), ("Test String", False), ("", False)]
 )
@@ -154,7 +216,13 @@ def test_box_that_nobody_read_is_not_another_one(task: SiteTask) -> None:
     [
         ("quill", [box("contenteditable")], Bucket.OK, "reached"),
         ("quill", [box("input", "Search")], Bucket.PRODUCT_WRONG_SURFACE, "filled_other_box"),
-        ("quill", [box("textarea", "index.js")], Bucket.PRODUCT_WRONG_SURFACE, "filled_other_box"),
+        ("quill", [box("textarea", "index.js")], Bucket.OK, "reached"),
+        (
+            "quill",
+            [box("textarea", "index.js"), box("contenteditable", count=0)],
+            Bucket.PRODUCT_WRONG_SURFACE,
+            "filled_other_box",
+        ),
         ("ace", [box("ace", "")], Bucket.OK, "reached"),
         ("codemirror5", [box("codemirror5", "")], Bucket.OK, "reached"),
         ("monaco", [box("monaco", "Code")], Bucket.OK, "reached"),
