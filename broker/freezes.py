@@ -85,6 +85,11 @@ def hash_tasks(tasks: Sequence[FrozenTask]) -> str:
     return hashlib.sha256(write_tasks(tasks).encode("ascii")).hexdigest()
 
 
+def has_freeze(suite: str, freezes: Iterable[Freeze]) -> bool:
+    """Whether the suite of this name is a frozen one by its freezes, whatever its file says of itself."""
+    return any(freeze.suite == suite for freeze in freezes)
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
 

@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from broker.codec import from_json
 from broker.errors import Bv3Error
+from broker.freezes import has_freeze, load_freezes
 from broker.store import grading
-from broker.store.freezes import read_uses
+from broker.store.freezes import read_freezes, read_uses
 from broker.store.sweeps import SweepRow
 from broker.suites.loader import load_suite
 from broker.types import Mode, SiteTask
@@ -98,14 +99,17 @@ def _suite_tasks(name: str) -> tuple[SiteTask, ...]:
 
 
 def read_ledger(connection: sa.Connection, sweep: SweepRow) -> tuple[GroupUse, ...] | None:
-    """The groups that the sweep has used; None of a suite that is not frozen."""
+    """The groups that the sweep has used; None of a suite that neither its file nor any freeze calls frozen."""
     uses = read_uses(connection, sweep_id=sweep.id)
-    if not uses and not _is_frozen(sweep.suite):
+    if not uses and not _is_frozen(connection, sweep.suite):
         return None
     return tuple(to_group(use) for use in uses)
 
 
-def _is_frozen(suite: str) -> bool:
+def _is_frozen(connection: sa.Connection, suite: str) -> bool:
+    """By its file, or by any freeze, which its file can't undo."""
+    if has_freeze(suite, load_freezes()) or read_freezes(connection, suite):
+        return True
     try:
         return load_suite(suite).is_frozen
     except Bv3Error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from broker.freezes import SearchedSource, load_freezes
+from broker.freezes import SearchedSource, freeze_tasks, load_freezes
 from broker.source_search import search_source
 from broker.store.freezes import (
     first_attempts,
@@ -18,7 +19,7 @@ from broker.store.freezes import (
 )
 from broker.store.sweeps import NewSweep
 from broker.suites import Suite, load_suite, suite_names
-from scheduler.freezing import Known, Standing, group_tasks, judge
+from scheduler.freezing import Known, Standing, is_guarded, judge
 
 
 def search_hosts(suite: Suite, source: Path | None) -> SearchedSource | None:
@@ -26,7 +27,7 @@ def search_hosts(suite: Suite, source: Path | None) -> SearchedSource | None:
 
     Raises UsageError when it names one, or can't be read in full.
     """
-    if source is None or not suite.is_frozen:
+    if source is None or not is_guarded(suite, load_freezes()):
         return None
     return search_source(source, sorted({task.host for task in suite.tasks}), what=suite.name)
 
@@ -36,10 +37,11 @@ def admit_frozen(
 ) -> tuple[Standing, ...]:
     """The sweep's use of each group is in the ledger, with committed freezes that were not on record yet.
 
-    Call it in the transaction that writes the sweep, after `create_sweep`: a refusal undoes both. A suite that is not
-    frozen passes. Raises UsageError with what is wrong.
+    Call it in the transaction that writes the sweep, after `create_sweep`: a refusal undoes both. A suite that neither
+    its file nor any freeze calls frozen passes. Raises UsageError with what is wrong.
     """
-    if not suite.is_frozen:
+    recorded = tuple(row.freeze for row in read_freezes(connection, suite.name))
+    if not is_guarded(suite, (*load_freezes(), *recorded)):
         return ()
     known = read_known(connection, suite)
     standings = judge(suite, known, sites={run.site for run in sweep.runs}, mode=sweep.mode)
@@ -60,7 +62,8 @@ def admit_frozen(
 
 def preview_frozen(connection: sa.Connection | None, sweep: NewSweep, suite: Suite) -> tuple[Standing, ...]:
     """The same judgement, and nothing is written; without a connection, of a farm that has nothing on record."""
-    if not suite.is_frozen:
+    recorded = () if connection is None else tuple(row.freeze for row in read_freezes(connection, suite.name))
+    if not is_guarded(suite, (*load_freezes(), *recorded)):
         return ()
     known = _know(suite, datetime.now(UTC)) if connection is None else read_known(connection, suite)
     return judge(suite, known, sites={run.site for run in sweep.runs}, mode=sweep.mode)
@@ -70,17 +73,10 @@ def read_known(connection: sa.Connection, suite: Suite) -> Known:
     """All that is known of the suite's freezes; nobody else plans or freezes it until the transaction ends."""
     now = lock_freezes(connection, suite.name)
     known = _know(suite, now)
-    rows = read_freezes(connection, suite.name)
-    # of sites that a freeze holds, too: one that left the file is judged as well
-    tasks = [task for tasks in group_tasks(suite).values() for task in tasks]
-    tasks += [task for row in rows for task in row.freeze.tasks]
-    by_site = {(task["site"], task["host"]): task for task in tasks}
-    return Known(
-        committed=known.committed,
-        rows=rows,
-        shipped=known.shipped,
-        begun=first_attempts(connection, suite.name, list(by_site.values())),
-        now=now,
+    return replace(
+        known,
+        rows=read_freezes(connection, suite.name),
+        begun=first_attempts(connection, suite.name, freeze_tasks(suite.tasks)),
     )
 
 

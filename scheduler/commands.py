@@ -11,7 +11,7 @@ from random import SystemRandom
 import click
 
 from broker.errors import EXIT_OK, UsageError
-from broker.freezes import SearchedSource
+from broker.freezes import SearchedSource, load_freezes
 from broker.requester import name_requester
 from broker.settings import Settings, load_settings
 from broker.store.progress import read_boxes, read_progress
@@ -23,7 +23,7 @@ from scheduler.course import Wishes, close_course, print_answer, run_course
 from scheduler.errors import InterruptError
 from scheduler.farm import Farm, has_store, join_farm, join_store, refuse_foreign_boxes
 from scheduler.freeze_listing import standing_document, standing_lines
-from scheduler.freezing import Standing
+from scheduler.freezing import Standing, is_guarded
 from scheduler.interrupts import Interrupts
 from scheduler.launcher import call
 from scheduler.listing import count
@@ -82,7 +82,8 @@ def _show_planned(
 
 def _look_at_freezes(settings: Settings, prepared: Prepared) -> tuple[Standing, ...]:
     """The groups of a frozen suite as the plan would find them now; of another suite, none. Nothing is written."""
-    if not prepared.suite.is_frozen or not has_store(settings):
+    # no store is joined for a suite that file and freezes call unfrozen: planning it looks into the record all the same
+    if not is_guarded(prepared.suite, load_freezes()) or not has_store(settings):
         return preview_frozen(None, prepared.sweep, prepared.suite)
     with join_store(settings) as store, store.begin() as connection:
         return preview_frozen(connection, prepared.sweep, prepared.suite)

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import count
 
 from broker.errors import UsageError
-from broker.freezes import Freeze, FrozenTask, freeze_tasks, hash_tasks
+from broker.freezes import Freeze, FrozenTask, freeze_tasks, has_freeze, hash_tasks
 from broker.store.freezes import Begun, FreezeRow
 from broker.suites import Suite
 from broker.types import Mode
@@ -58,10 +58,14 @@ class Lineage:
         row = self.rows.get(self.tip.group)
         return row.uses if row else 0
 
-    def frozen_since(self, site: str) -> datetime | None:
-        """The oldest freeze that the site belongs to."""
-        moments = (freeze.frozen_at for freeze in self.freezes if any(task["site"] == site for task in freeze.tasks))
-        return min(moments, default=None)
+    def oldest_freeze(self, site: str, host: str | None) -> Freeze | None:
+        """The oldest freeze that holds the site on this host; on any, when it is not known."""
+        holding = (
+            freeze
+            for freeze in self.freezes
+            if any(task["site"] == site and host in {None, task["host"]} for task in freeze.tasks)
+        )
+        return min(holding, key=lambda freeze: freeze.frozen_at, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,7 @@ def judge(suite: Suite, known: Known, *, sites: Iterable[str], mode: Mode | str)
             " the product does not know",
             hint="live rounds are for sites of the known suite",
         )
+    refuse_thawed(suite, known)
     refuse_shared_hosts(suite, known.shipped)
     lineages = trace_lineages(suite.name, known.committed, known.rows)
     groups = group_tasks(suite)
@@ -103,6 +108,28 @@ def judge(suite: Suite, known: Known, *, sites: Iterable[str], mode: Mode | str)
         Standing(lineage=lineages[group], is_used=any(task["site"] in used for task in tasks))
         for group, tasks in groups.items()
     )
+
+
+def is_guarded(suite: Suite, freezes: Iterable[Freeze]) -> bool:
+    """Whether the suite is planned only as it was frozen: its file says so, or one of the freezes is of its name.
+
+    The file alone can't tell: it is what the freeze guards.
+    """
+    return suite.is_frozen or has_freeze(suite.name, freezes)
+
+
+def refuse_thawed(suite: Suite, known: Known) -> None:
+    """Raises UsageError for a suite that was frozen, and whose file does not say so any more."""
+    if suite.is_frozen:
+        return
+    is_committed = has_freeze(suite.name, known.committed)
+    if is_committed or has_freeze(suite.name, (row.freeze for row in known.rows)):
+        where = "in broker/freezes.toml" if is_committed else "on this farm's record"
+        raise UsageError(
+            f"the suite {suite.name!r} has freezes {where}, and its file does not say that it is frozen:"
+            " what was frozen once is planned only as it was",
+            hint=f"restore broker/suites/{suite.name}.toml: frozen = true, and the group of each task",
+        )
 
 
 def group_tasks(suite: Suite) -> dict[str, tuple[FrozenTask, ...]]:
@@ -187,7 +214,7 @@ def _quote(text: str) -> str:
 
 
 def refuse_older_runs(lineage: Lineage, known: Known) -> None:
-    """Raises UsageError when a run of the group is older than its freeze, or would be."""
+    """Raises UsageError when a run of a site that the group holds is older than its freeze, or would be."""
     tip = lineage.tip
     if tip.frozen_at > known.now:
         raise UsageError(
@@ -195,18 +222,36 @@ def refuse_older_runs(lineage: Lineage, known: Known) -> None:
             f" {known.now:%Y-%m-%d %H:%M:%S} UTC: its first run would be older than its freeze",
             hint="plan it then; if a clock is wrong, set it right",
         )
+    _refuse_known_sites(tip.tasks, lineage, known, group=lineage.root)
+
+
+def _refuse_known_sites(tasks: Sequence[FrozenTask], lineage: Lineage | None, known: Known, *, group: str) -> None:
+    """Raises UsageError for one of these sites that was run before a freeze of the lineage held it.
+
+    An imported attempt was run nobody knows when: it was before, unless the site was taken over, as such rows are.
+    """
+    held = {(task["site"], task["host"]) for task in tasks}
     for begun in known.begun:
-        since = lineage.frozen_since(begun.site)
-        if since is not None and begun.at < since:
-            _refuse_older(begun, tip.suite, lineage.root, f"was frozen at {since:%Y-%m-%d %H:%M:%S} UTC")
+        if (begun.site, begun.host) not in held:
+            continue
+        # which host an imported row was of is not known either
+        host = None if begun.is_imported else begun.host
+        since = lineage.oldest_freeze(begun.site, host) if lineage is not None else None
+        is_before = since is None or (not since.taken_over if begun.is_imported else begun.at < since.frozen_at)
+        if is_before:
+            _refuse_older(begun, since, group)
 
 
-def _refuse_older(begun: Begun, suite: str, group: str, frozen: str) -> None:
-    verb = "was imported" if begun.is_imported else "was run"
+def _refuse_older(begun: Begun, since: Freeze | None, group: str) -> None:
+    at = f"{begun.at:%Y-%m-%d %H:%M:%S} UTC in sweep {begun.sweep}"
+    frozen = "not frozen before" if since is None else f"frozen at {since.frozen_at:%Y-%m-%d %H:%M:%S} UTC"
+    if begun.is_imported:
+        first = f"site {begun.site!r} was imported at {at}, and when it was run is not known, so it counts as before"
+    else:
+        first = f"site {begun.site!r} was run at {at}, on {begun.host} or below it"
     raise UsageError(
-        f"site {begun.site!r} {verb} at {begun.at:%Y-%m-%d %H:%M:%S} UTC in sweep {begun.sweep}; its group {group!r}"
-        f" {frozen}: a holdout is frozen before its first run",
-        hint=f"take the site out of the {suite}: what it showed was known when it was frozen",
+        f"{first}; its group {group!r} was {frozen}: a holdout is frozen before its first run",
+        hint="its pages were known: take it out of the suite's file, and freeze the group anew with --reason TEXT",
     )
 
 
@@ -255,6 +300,7 @@ def plan_freezes(
 
     Raises UsageError for a changed group without a `reason`, and for a new freeze without a `revision`.
     """
+    refuse_thawed(suite, known)
     groups = group_tasks(suite)
     refuse_shared_hosts(suite, known.shipped)
     lineages = trace_lineages(suite.name, known.committed, known.rows)
@@ -281,7 +327,7 @@ def plan_freezes(
             reason=reason if lineage is not None else None,
             follows=lineage.tip.group if lineage is not None else None,
         )
-        _refuse_run_before(new, lineage, known)
+        _refuse_known_sites(new.tasks, lineage, known, group=new.group)
         entering = lineage.entering if lineage is not None else ()
         done.append(Frozen(freeze=new, writes=(*entering, new), is_new=True))
     return tuple(done)
@@ -299,13 +345,3 @@ def _need(revision: str | None, suite: str) -> str:
             hint=f"bv3-schedule freeze {suite} --source CHECKOUT, or --product-revision REV",
         )
     return revision
-
-
-def _refuse_run_before(new: Freeze, lineage: Lineage | None, known: Known) -> None:
-    """A site that no earlier freeze of the group holds must not have been run."""
-    for begun in known.begun:
-        if not any(task["site"] == begun.site for task in new.tasks):
-            continue
-        since = lineage.frozen_since(begun.site) if lineage is not None else None
-        if since is None or begun.at < since:
-            _refuse_older(begun, new.suite, new.group, "was not frozen then")

@@ -32,17 +32,19 @@ class Plan:
     mode: Mode
     # further attempts that an infra verdict may cost a run
     retries: int
+    # what it shows holds only of a suite that was frozen before its first run
+    needs_frozen: bool = False
 
 
-def _dry(name: str, suite: str, trials: int) -> Plan:
-    return Plan(name=name, suite=suite, trials=trials, mode=Mode.DRY, retries=2)
+def _dry(name: str, suite: str, trials: int, *, needs_frozen: bool = False) -> Plan:
+    return Plan(name=name, suite=suite, trials=trials, mode=Mode.DRY, retries=2, needs_frozen=needs_frozen)
 
 
 PLANS = {
     plan.name: plan
     for plan in (
         _dry("c7", "known", 12),
-        _dry("c8", "holdout", 2),
+        _dry("c8", "holdout", 2, needs_frozen=True),
         _dry("anon", "anon", 3),
         _dry("shapes", "shapes", 3),
         # a quick look: too few trials for a mark
@@ -100,6 +102,11 @@ def plan_runs(plan: Plan, suite: Suite, sites: Sequence[str], n: int, arm: str) 
         raise UsageError(f"--n must be at most {MOST_TRIALS} (trials per site)")
     if suite.name != plan.suite:
         raise UsageError(f"plan {plan.name} runs the suite {plan.suite!r}, not {suite.name!r}")
+    if plan.needs_frozen and not suite.is_frozen:
+        raise UsageError(
+            f"plan {plan.name} needs a frozen suite, and the file of {suite.name!r} does not say that it is one",
+            hint=f"restore broker/suites/{suite.name}.toml: frozen = true, and the group of each task",
+        )
     tasks = choose_tasks(suite, sites)
     runs = (
         NewRun(

@@ -25,9 +25,10 @@ class FreezeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The first attempt of a site, in which sweep and when; of an imported one, when it was imported at the latest."""
+    """The first attempt of a site on its host, in which sweep and when; of an imported one, when it was imported."""
 
     site: str
+    host: str
     sweep: str
     at: datetime
     is_imported: bool
@@ -141,9 +142,9 @@ def _to_source(row: sa.Row[Any]) -> SearchedSource | None:
 
 
 def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[FrozenTask]) -> tuple[Begun, ...]:
-    """When each of these sites was first run, if it was: as a site of the suite, or of any other by its host.
+    """When each of these sites was first run, if it was: by its host in any suite, or imported by its name in this one.
 
-    An imported attempt began before it was imported; more is not known of it.
+    Of a site that was both imported and run there are both: when an imported one was run is not known.
     """
     rows = connection.execute(
         sa.text(
@@ -152,11 +153,13 @@ def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[Frozen
             "  r.task ->> 'host' as host, r.sweep_id, a.started_at, r.kind = 'imported' as is_imported"
             "  from site_runs r join sweeps s on s.id = r.sweep_id join attempts a on a.run_id = r.id"
             "  order by s.suite, r.site, r.task ->> 'host', a.started_at)"
-            " select distinct on (k.site) k.site, e.sweep_id, e.started_at, e.is_imported"
+            " select distinct on (k.site, k.host, e.is_imported)"
+            "  k.site, k.host, e.sweep_id, e.started_at, e.is_imported"
             " from unnest(cast(:sites as text[]), cast(:hosts as text[])) as k(site, host) join seen e"
-            " on (e.suite = :suite and e.site = k.site) or e.host = k.host"
+            # by name alone where the host is not known: a site that moved was never run at its new host
+            " on (e.suite = :suite and e.site = k.site and e.host is null) or e.host = k.host"
             "  or right(e.host, length(k.host) + 1) = '.' || k.host"
-            " order by k.site, e.started_at"
+            " order by k.site, k.host, e.is_imported, e.started_at"
         ),
         {
             "suite": suite,
@@ -165,5 +168,6 @@ def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[Frozen
         },
     )
     return tuple(
-        Begun(site=row.site, sweep=row.sweep_id, at=row.started_at, is_imported=row.is_imported) for row in rows
+        Begun(site=row.site, host=row.host, sweep=row.sweep_id, at=row.started_at, is_imported=row.is_imported)
+        for row in rows
     )

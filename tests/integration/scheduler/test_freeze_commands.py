@@ -71,6 +71,27 @@ def test_one_character_of_a_frozen_task_makes_every_plan_refuse_and_names_it(
         assert farm.scalar(f"select count(*) from {table}") == 0
 
 
+def _thaw(folder: Path) -> None:
+    """The holdout's file says no more that it is frozen, and a prompt is another."""
+    file = folder / "suites" / "holdout.toml"
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    assert "frozen = true\n" in lines
+    file.write_text("".join(line for line in lines if not line.startswith(("frozen = ", "group = "))), "utf-8")
+
+
+def test_a_suite_whose_file_does_not_say_any_more_that_it_is_frozen_is_planned_by_no_command(
+    do: Callable[..., Any], edit: Callable[..., Path], product: Path, farm: Any
+) -> None:
+    _thaw(edit(PROMPT, PROMPT.replace("pane", "Pane")))
+    for arguments in (("--dry-run",), ("--detach",), ("--source", str(product), "--detach")):
+        command = do("c8", *arguments)
+        assert command.code == 2
+        assert "plan c8 needs a frozen suite, and the file of 'holdout' does not say that it is one" in command.err
+        assert "hint: restore broker/suites/holdout.toml: frozen = true" in command.err
+    assert do("freeze", "holdout", "--source", str(product), "--reason", "thawed").code == 2
+    assert farm.scalar("select count(*) from sweeps") == 0
+
+
 def test_a_changed_group_is_frozen_anew_by_the_command_and_what_it_prints_can_be_committed(
     do: Callable[..., Any], edit: Callable[..., Path], product: Path, farm: Any
 ) -> None:

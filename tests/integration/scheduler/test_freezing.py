@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from broker.store.freezes import read_freezes, read_uses, save_freeze
 from broker.store.sweeps import NewSweep, create_sweep
 from broker.suites import Suite, load_suite
 from broker.types import SiteTask
-from scheduler.admission import admit_frozen, read_known
+from scheduler.admission import admit_frozen, preview_frozen, read_known, search_hosts
 from scheduler.freezing import plan_freezes
 from scheduler.request import Request, prepare
 
@@ -161,6 +162,33 @@ def test_a_holdout_that_is_not_as_it_was_frozen_is_refused_and_nothing_is_writte
     assert count_rows(engine) == before
 
 
+THAWED = replace(HOLDOUT, is_frozen=False, tasks=tuple(replace(task, group="") for task in HOLDOUT.tasks))
+
+
+@pytest.mark.parametrize(("committed", "where"), [(True, "in broker/freezes.toml"), (False, "on this farm's record")])
+def test_a_suite_that_was_frozen_once_is_frozen_whatever_its_file_says(
+    engine: sa.Engine, plan: Plan, monkeypatch: pytest.MonkeyPatch, *, committed: bool, where: str
+) -> None:
+    if not committed:
+        plan(HOLDOUT, "quill")
+        monkeypatch.setattr("scheduler.admission.load_freezes", tuple)
+    before = count_rows(engine)
+    with pytest.raises(UsageError, match=f"'holdout' has freezes {where}, and its file does not say") as caught:
+        plan(THAWED, "quill")
+    assert "restore broker/suites/holdout.toml" in str(caught.value.hint)
+    with begin(engine) as connection, pytest.raises(UsageError, match=where):
+        preview_frozen(connection, new_sweep(THAWED, "quill"), THAWED)
+    assert count_rows(engine) == before
+    assert search_hosts(THAWED, None) is None
+
+
+def test_a_thawed_suite_is_searched_for_and_judged_without_a_record_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has freezes in broker/freezes\.toml"):
+        preview_frozen(None, new_sweep(THAWED, "quill"), THAWED)
+    with pytest.raises(UsageError, match="is no checkout of git's"):
+        search_hosts(THAWED, tmp_path)
+
+
 def test_a_live_plan_of_the_holdout_is_refused(engine: sa.Engine, plan: Plan) -> None:
     with pytest.raises(UsageError, match="the holdout is never run live"):
         plan(HOLDOUT, mode="live")
@@ -195,6 +223,9 @@ def later(**fields: Any) -> Freeze:
     )
 
 
+FOLLOWS: dict[str, Any] = {"follows": "editors", "reason": "moved"}
+
+
 def test_a_group_whose_freeze_is_still_to_come_is_refused(engine: sa.Engine, plan: Plan) -> None:
     with begin(engine) as connection:
         save_freeze(connection, later(frozen_at=datetime.now(UTC) + timedelta(days=1)))
@@ -202,17 +233,19 @@ def test_a_group_whose_freeze_is_still_to_come_is_refused(engine: sa.Engine, pla
         plan(WIDER)
 
 
-def run_once(engine: sa.Engine, *, suite: str, task: dict[str, Any], site: str, kind: str = "dry") -> None:
-    """A site was run an hour ago, in a sweep of this suite."""
+def run_once(
+    engine: sa.Engine, *, suite: str, task: dict[str, Any], site: str, kind: str = "dry", minutes: int = -60
+) -> None:
+    """A site was run an hour ago, in a sweep of this suite; or so many minutes from now."""
     statement = """
         with s as (insert into sweeps (id, plan, suite, suite_sha256, mode, trials, requested_by)
             values ('old-1', 'old', :suite, '', 'dry', 1, 'me') returning id),
         r as (insert into site_runs (sweep_id, arm, site, trial, order_key, kind, task, state)
             select id, 'default', :site, 1, 1, :kind, cast(:task as jsonb), 'closed' from s returning id)
         insert into attempts (run_id, number, nonce, payload, state, started_at)
-            select id, 1, 'n', '', 'graded', now() - interval '1 hour' from r"""
+            select id, 1, 'n', '', 'graded', now() + make_interval(mins => :minutes) from r"""
     with begin(engine) as connection:
-        values = {"suite": suite, "site": site, "kind": kind, "task": json.dumps(task)}
+        values = {"suite": suite, "site": site, "kind": kind, "task": json.dumps(task), "minutes": minutes}
         connection.execute(sa.text(statement), values)
 
 
@@ -253,6 +286,69 @@ def test_runs_of_other_sites_and_of_hosts_that_only_look_alike_are_in_nobodys_wa
         save_freeze(connection, later())
     run_once(engine, suite="quick", site="hackmd", task={"host": "myhackmd.io"})
     plan(WIDER, "quill")
+
+
+def test_a_host_that_was_run_does_not_enter_behind_the_name_of_a_site_that_was_frozen_before(
+    engine: sa.Engine, plan: Plan, freeze: Callable[..., None]
+) -> None:
+    plan(HOLDOUT)
+    run_once(engine, suite="quick", site="notes", task={"host": "hackmd.io"})
+    moved = change("quill", host="hackmd.io", entry="https://hackmd.io/new")
+    with pytest.raises(UsageError, match=r"site 'quill' was run at .* on hackmd\.io or below it"):
+        freeze(moved, reason="the playground moved")
+    with begin(engine) as connection:
+        tasks = freeze_tasks(task for task in moved.tasks if task.group == "editors")
+        save_freeze(connection, replace(later(), group="editors-2", tasks=tasks, sha256=hash_tasks(tasks), **FOLLOWS))
+    with pytest.raises(UsageError, match=r"site 'quill' was run at .* its group 'editors' was frozen at"):
+        plan(moved)
+
+
+def test_a_site_that_was_run_as_it_was_frozen_may_move_to_a_host_that_nobody_ran(
+    engine: sa.Engine, plan: Plan, freeze: Callable[..., None]
+) -> None:
+    plan(HOLDOUT)
+    run_once(engine, suite="holdout", site="quill", task={"host": QUILL.host})
+    moved = change("quill", host="hackmd.io", entry="https://hackmd.io/new")
+    freeze(moved, reason="the playground moved")
+    plan(moved)
+
+
+def test_a_site_that_was_run_before_is_taken_out_with_a_reason_and_then_nothing_is_in_the_way(
+    engine: sa.Engine, plan: Plan, freeze: Callable[..., None]
+) -> None:
+    with begin(engine) as connection:
+        save_freeze(connection, later())
+    run_once(engine, suite="quick", site="notes", task={"host": "hackmd.io"})
+    with pytest.raises(UsageError, match="was run at") as caught:
+        plan(WIDER, "quill")
+    assert str(caught.value.hint).endswith(
+        "take it out of the suite's file, and freeze the group anew with --reason TEXT"
+    )
+    freeze(HOLDOUT, reason="hackmd was known")
+    plan(HOLDOUT, "quill")
+    with pytest.raises(UsageError, match="was run at"):
+        freeze(WIDER, reason="and comes back")
+
+
+@pytest.mark.parametrize("minutes", [-60, 60])
+def test_an_imported_attempt_counts_as_one_of_before_however_late_it_was_imported(
+    engine: sa.Engine, plan: Plan, minutes: int
+) -> None:
+    with begin(engine) as connection:
+        save_freeze(connection, later())
+    run_once(engine, suite="holdout", site="hackmd", task={}, kind="imported", minutes=minutes)
+    with pytest.raises(UsageError, match="when it was run is not known, so it counts as before; its group 'later'"):
+        plan(WIDER, "quill")
+
+
+def test_imported_rows_of_a_site_that_was_taken_over_belong_to_its_freeze(
+    engine: sa.Engine, plan: Plan, freeze: Callable[..., None]
+) -> None:
+    run_once(engine, suite="holdout", site="quill", task={}, kind="imported")
+    plan(HOLDOUT)
+    moved = change("quill", host="hackmd.io", entry="https://hackmd.io/new")
+    freeze(moved, reason="the playground moved")
+    plan(moved)
 
 
 def test_a_changed_group_is_begun_anew_with_a_reason_and_its_uses_are_counted_from_one(
