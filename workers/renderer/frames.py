@@ -28,12 +28,14 @@ GONE_DOCUMENT = (
     "No frame for given id",
     "Frame with the given",
 )
-# Of so many frames in one document each is looked into; of more, the largest.
+# Of so many frames of others in one document each is looked into; of more, those of which most can be seen.
 FRAMES_MOST = 24
-# What calls a function of ours that is in the world already, and what it answers when none is.
+# What calls a function of ours that is in the world already, and what it answers when none is. The world has a name of
+# its own only when we gave it: an element that the page calls the same is seen as a global, too.
 ABSENT = "bv3 has no functions here"
 SHORT_CALLER = (
-    f"function (name, ...given) {{ if (!globalThis.bv3) throw new Error('{ABSENT}'); return bv3[name](...given); }}"
+    "function (name, ...given) { if (!Object.hasOwn(globalThis, 'bv3') || typeof bv3[name] !== 'function') "
+    f"throw new Error('{ABSENT}'); return bv3[name](...given); }}"
 )
 T = TypeVar("T")
 
@@ -180,12 +182,13 @@ class Frames:
         self._trees: dict[Frame, dict[str, Any] | None] = {}
         page.on("framenavigated", self._forget)
         page.on("frameattached", self._forget)
-        page.on("framedetached", self._forget)
+        page.on("framedetached", self._drop)
 
     async def read_documents(self) -> list[Document]:
         """The documents of the page, the top one first, parents before children.
 
-        Frames that vanish while we look are left out, and on a page of many all but the largest that can be seen.
+        Frames that vanish while we look are left out. The page's own are all there; of many foreign ones those are of
+        which most can be seen.
         """
         tree = (await self.session.send("Page.getFrameTree"))["frameTree"]
         trees = [(self.session, tree)]
@@ -195,11 +198,12 @@ class Frames:
         children: dict[str, list[_Made]] = {}
         for one in made:
             children.setdefault(one.frame.get("parentId", ""), []).append(one)
+        own = _Own(session=self.session, origin=tree["frame"].get("securityOrigin", ""), children=children)
         documents = []
         level = await _open(children.get("", []), None)
         while level:
             documents += level
-            below = await asyncio.gather(*(_open_below(document, children) for document in level))
+            below = await asyncio.gather(*(_open_below(document, own) for document in level))
             level = [document for documents_of_one in below for document in documents_of_one]
         return documents
 
@@ -211,10 +215,14 @@ class Frames:
         return [(self._foreign[frame], tree) for frame, tree in known if tree is not None and frame in self._foreign]
 
     async def _read_foreign_tree(self, frame: Frame) -> None:
+        if frame.is_detached():
+            return
         # Before the question: a frame that navigates meanwhile is to be asked again.
         self._trees[frame] = None
         try:
             session = self._foreign.get(frame) or await self.page.context.new_cdp_session(frame)
+            if frame.is_detached():
+                return
             self._foreign[frame] = session
             tree = (await session.send("Page.getFrameTree"))["frameTree"]
         except Error:
@@ -223,6 +231,15 @@ class Frames:
             return
         if frame in self._trees:
             self._trees[frame] = tree
+
+    @property
+    def known(self) -> int:
+        """Of how many frames something is kept."""
+        return len(self._foreign.keys() | self._trees.keys())
+
+    def _drop(self, frame: Frame) -> None:
+        self._forget(frame)
+        self._foreign.pop(frame, None)
 
     def _forget(self, frame: Frame) -> None:
         outer: Frame | None = frame
@@ -237,12 +254,29 @@ class _Made(NamedTuple):
     is_process_root: bool
 
 
-async def _open_below(parent: Document, children: dict[str, list[_Made]]) -> list[Document]:
-    inner = children.get(parent.frame_id, [])
-    if len(inner) > FRAMES_MOST:
-        areas = await asyncio.gather(*(_read_area(parent, one) for one in inner))
-        largest = sorted(range(len(inner)), key=lambda i: (-areas[i], i))[:FRAMES_MOST]
-        inner = [inner[i] for i in sorted(largest) if areas[i]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """How the page's own frames are told from foreign ones."""
+
+    session: CDPSession
+    origin: str
+    children: dict[str, list[_Made]]
+
+    def holds(self, one: _Made) -> bool:
+        """Whether it is a frame of the page's own process or origin, or has one in it."""
+        if one.session is self.session or one.frame.get("securityOrigin") == self.origin:
+            return True
+        return any(self.holds(inner) for inner in self.children.get(one.frame["id"], []))
+
+
+async def _open_below(parent: Document, own: _Own) -> list[Document]:
+    inner = own.children.get(parent.frame_id, [])
+    foreign = [one.frame["id"] for one in inner if not own.holds(one)]
+    if len(foreign) > FRAMES_MOST:
+        extents = dict(zip(foreign, await _read_extents(parent, foreign), strict=True))
+        shown = sorted((key for key in foreign if any(extents[key])), key=lambda key: extents[key], reverse=True)
+        left_out = set(foreign).difference(shown[:FRAMES_MOST])
+        inner = [one for one in inner if one.frame["id"] not in left_out]
     return await _open(inner, parent)
 
 
@@ -262,14 +296,23 @@ async def _open(made: list[_Made], parent: Document | None) -> list[Document]:
     ]
 
 
-async def _read_area(parent: Document, one: _Made) -> float:
-    """How large a frame is in its parent, in square pixels; 0 for one that has gone."""
+async def _read_extents(parent: Document, frame_ids: list[str]) -> list[tuple[float, float]]:
+    """How much of each frame is in view in its parent, and how large it is; no extent for one that has gone."""
+    owners = await asyncio.gather(*(_find_owner(parent, frame_id) for frame_id in frame_ids))
+    there = [object_id for object_id in owners if object_id is not None]
     try:
-        owner = await parent.session.send("DOM.getFrameOwner", {"frameId": one.frame["id"]})
-        answer = await parent.session.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
+        found = iter(await parent.call_on_many("extents", there))
     except Error:
-        return 0
-    return float(answer["model"]["width"] * answer["model"]["height"])
+        return [(0, 0) for _ in frame_ids]
+    return [(0, 0) if object_id is None else tuple(next(found)) for object_id in owners]
+
+
+async def _find_owner(parent: Document, frame_id: str) -> str | None:
+    try:
+        owner = await parent.session.send("DOM.getFrameOwner", {"frameId": frame_id})
+    except Error:
+        return None
+    return await parent.resolve(owner["backendNodeId"])
 
 
 async def _open_world(session: CDPSession, frame_id: str) -> int | None:

@@ -1,6 +1,7 @@
 """Writing text into an element and making sure that it stands there: the fill of click_index, and type."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from playwright.async_api import Error
@@ -68,31 +69,64 @@ async def select(tab: Tab, selector: str) -> tuple[Document, str]:
 async def fill(tab: Tab, document: Document, object_id: str, text: str) -> tuple[Mode, str]:
     """Replace an element's text, first in one go, then by real keys; how it went, and what stands there.
 
-    An element that shows more than the text, and can't be emptied of it, is filled all the same: some show a hint.
+    The old text is taken out before. What can't be taken out, and what the editor adds to the new text by itself, is
+    its own: the text stands when it is there once more than it was in the emptied element. Nothing is taken out after.
     """
     modes: tuple[Mode, ...] = ("inserted", "keystroke")
     for mode in modes:
-        target = await _focus(tab, document, object_id, is_patient=mode == "keystroke")
-        if target is None:
+        by_keys = mode == "keystroke"
+        room = await _make_room(tab, document, object_id, text, by_keys=by_keys)
+        if room is None:
             continue
-        await _select_all(tab, document, target, by_keys=mode == "keystroke")
-        is_multiline = bool(await document.call("isMultiline", this=target))
-        await _put(tab, text if is_multiline else " ".join(text.split()), by_keys=mode == "keystroke")
-        back = await document.call("readBack", text, COMMIT_MS, this=target)
-        if back["alone"] or not text.strip() or (back["stands"] and not await _wipe(tab, document, target, text)):
+        is_multiline = bool(await document.call("isMultiline", this=room.target))
+        await _put(tab, text if is_multiline else " ".join(text.split()), by_keys=by_keys)
+        back = await document.call("readBack", text, room.count, COMMIT_MS, this=room.target)
+        if back["stands"] or not text.strip():
             return mode, back["text"]
     return "keystroke-failed", ""
 
 
-async def _wipe(tab: Tab, document: Document, object_id: str, text: str) -> bool:
-    """Empty the editor that has the keyboard, by keys; whether the text has gone from it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """An element that has the keyboard and was emptied."""
 
-    Twice: an editor that is made of blocks selects the block at first, and all of them when asked again.
+    target: str
+    # Whether it held text that stayed there, all of it.
+    is_deaf: bool
+    # How often the new text stands there before it is written.
+    count: int
+
+
+async def _make_room(tab: Tab, document: Document, object_id: str, text: str, *, by_keys: bool) -> _Room | None:
+    """Give an element the keyboard and empty it; one that does not hear it is clicked and emptied again."""
+    target = await _focus(tab, document, object_id, is_patient=by_keys)
+    if target is None:
+        return None
+    room = await _empty(tab, document, target, text, by_keys=by_keys)
+    if by_keys or not room.is_deaf:
+        return room
+    clicked = await _focus(tab, document, object_id, is_patient=True)
+    return room if clicked is None else await _empty(tab, document, clicked, text, by_keys=True)
+
+
+async def _empty(tab: Tab, document: Document, object_id: str, text: str, *, by_keys: bool) -> _Room:
+    """Take the text out of the editor that has the keyboard, by keys where a selection does not do.
+
+    Asked for all twice: an editor that is made of blocks selects the block at first, and puts another in its place.
     """
-    await tab.page.keyboard.press("ControlOrMeta+A")
-    await tab.page.keyboard.press("ControlOrMeta+A")
+    before = await document.call("plainText", this=object_id)
+    await _select_all(tab, document, object_id, by_keys=by_keys)
+    if not before:
+        return _Room(target=object_id, is_deaf=False, count=0)
     await tab.page.keyboard.press("Delete")
-    return not await document.call("holds", text, this=object_id)
+    left = await document.call("leftOver", text, COMMIT_MS, this=object_id)
+    target = object_id
+    if left["text"]:
+        for key in ("ControlOrMeta+a", "ControlOrMeta+a", "Delete"):
+            await tab.page.keyboard.press(key)
+        target = await document.call_for_element("focused", this=object_id) or object_id
+        left = await document.call("leftOver", text, COMMIT_MS, this=target)
+    return _Room(target=target, is_deaf=left["text"] == before, count=left["count"])
 
 
 async def _focus(tab: Tab, document: Document, object_id: str, *, is_patient: bool) -> str | None:
@@ -110,7 +144,7 @@ async def _focus(tab: Tab, document: Document, object_id: str, *, is_patient: bo
 async def _select_all(tab: Tab, document: Document, object_id: str, *, by_keys: bool) -> None:
     kind = await document.call("selectAll", this=object_id)
     if kind == "proxy" or (by_keys and kind == "rich"):
-        await tab.page.keyboard.press("ControlOrMeta+A")
+        await tab.page.keyboard.press("ControlOrMeta+a")
 
 
 async def _put(tab: Tab, text: str, *, by_keys: bool) -> None:

@@ -71,14 +71,29 @@ function readText(element) {
   return isField(element) ? element.value : element.innerText ?? "";
 }
 
+// As the audit of a page reads: what nobody typed and nobody sees, and what editors make of straight quotes, is no difference.
 function plain(text) {
   return collapse(
-    text.replace(/[\u200b\u200c\u200d\ufeff]/g, "").replace(/[\u2018\u2019]/g, "'").replace(/[\u201c\u201d]/g, '"'),
+    text
+      .normalize("NFC")
+      .replace(/[\u200b-\u200f\u2060-\u2064\ufeff\u00ad]/g, "")
+      .replace(/[\u2018\u2019\u201a\u201b]/g, "'")
+      .replace(/[\u201c-\u201f\u00ab\u00bb]/g, '"')
+      .replace(/\u2026/g, "...")
+      .replace(/\u2014/g, "--"),
   );
 }
 
-function countOf(text, wanted) {
-  return wanted ? plain(text).split(plain(wanted)).length - 1 : 0;
+function plainText(element) {
+  return plain(readText(element));
+}
+
+// How often the wanted text stands in the element; where a code editor paints the numbers of its lines, between them.
+function countIn(element, wanted) {
+  const lines = (isProxy(element) ? wanted.split("\n") : [wanted]).map(plain).filter(Boolean);
+  if (!lines.length) return 0;
+  const escaped = lines.map((line) => line.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return plainText(element).match(new RegExp(escaped.join("(?: \\d+)* "), "g"))?.length ?? 0;
 }
 
 function editableIn(element) {
@@ -113,7 +128,7 @@ function focus(element) {
 async function selectAll(element) {
   if (isProxy(element)) return "proxy";
   const kind = isField(element) ? "field" : "rich";
-  if (plain(readText(element))) {
+  if (plainText(element)) {
     if (kind === "field") element.select();
     else document.execCommand("selectAll");
     // Editors copy the selection when the browser tells them so, one task later.
@@ -122,16 +137,18 @@ async function selectAll(element) {
   return kind;
 }
 
-// Wait until the text, and it alone, stands there; editors commit late, some never. `stands` is whether it is there
-// once, `alone` whether there is nothing else.
-async function readBack(element, wanted, forMs) {
-  const alone = await until(() => plain(readText(element)) === plain(wanted), forMs);
-  const text = readText(element);
-  return { alone: Boolean(alone), stands: Boolean(alone) || countOf(text, wanted) === 1, text: plain(text) };
+// What can't be taken out of an element that has just been emptied; editors commit late.
+async function leftOver(element, wanted, forMs) {
+  await until(() => !plainText(element), forMs);
+  return { text: plainText(element), count: countIn(element, wanted) };
 }
 
-function holds(element, wanted) {
-  return countOf(readText(element), wanted) > 0;
+// Wait until the text, and it alone, stands there; editors commit late, some never. `stands` is whether it is there
+// once more than before, whatever else is: a chip, a counter, what an editor adds to the text by itself.
+async function readBack(element, wanted, before, forMs) {
+  await until(() => plainText(element) === plain(wanted), forMs);
+  const text = plainText(element);
+  return { stands: text === plain(wanted) || countIn(element, wanted) === before + 1, text };
 }
 
 function isMultiline(element) {

@@ -33,6 +33,16 @@ function isInView(box) {
   return box.right > 0 && box.bottom > 0 && box.left < innerWidth && box.top < innerHeight;
 }
 
+// How many square pixels of each element are in view, and how many it has.
+function extents(_, ...elements) {
+  return elements.map((element) => {
+    const box = element.getBoundingClientRect();
+    const width = Math.min(box.right, innerWidth) - Math.max(box.left, 0);
+    const height = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
+    return [Math.max(width, 0) * Math.max(height, 0), box.width * box.height];
+  });
+}
+
 // Its own pixels, a part of it, something around it that swallows no clicks, or its label.
 function isMine(element, hit) {
   if (!hit) return false;
