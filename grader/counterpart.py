@@ -14,18 +14,24 @@ _PLAN = "c7"
 
 
 def find_known(connection: sa.Connection, sample: Sample) -> Sample | None:
-    """The last finished c7 of every site of its suite under the holdout's own conditions; None: there is none.
+    """The last c7 of every site of today's suite, run under the holdout's own conditions and over when it was.
 
-    By date and conditions alone, whatever came out of it: among several nobody may choose the one that pleases.
+    Where none was by then, the first one after it; None: there is none. By date and conditions alone, whatever came
+    out of it: among several nobody may choose the one that pleases, and what was read once is not read otherwise later.
     """
     ran = next((one for one in sample.measured_conditions if one.mode is not None), None)
     if sample.sweep.suite != HOLDOUT_SUITE or ran is None or unlike(sample):
         return None
     candidates = finished_sweeps(
-        connection, plan=_PLAN, product_revision=ran.product_revision, renderer=ran.renderer, lane=ran.lane
+        connection,
+        plan=_PLAN,
+        product_revision=ran.product_revision,
+        renderer=ran.renderer,
+        lane=ran.lane,
+        by=sample.sweep.finished_at,
     )
     for sweep in candidates:
         known = read_sample(connection, sweep)
-        if not known.blocked and not incomparable(sample, known, SAME_REVISION):
+        if not known.blocked and not known.is_reworded and not incomparable(sample, known, SAME_REVISION):
             return known
     return None

@@ -12,7 +12,7 @@ from broker.freezes import has_freeze, load_freezes
 from broker.store import grading
 from broker.store.freezes import read_freezes, read_uses
 from broker.store.sweeps import SweepRow
-from broker.suites.loader import load_suite
+from broker.suites import Suite, load_suite
 from broker.types import Mode, SiteTask
 from grader.criteria import RetiredSite, Sample, SweepFacts
 from grader.facts import AttemptRow, VerdictFacts
@@ -60,7 +60,8 @@ def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> Swe
     """What the scorecard must know of the sweep beside its attempts."""
     losses = grading.box_losses(connection, sweep.id)
     planned = tuple(sorted(grading.planned_shapes(connection, sweep.id)))
-    tasks = _suite_tasks(sweep.suite)
+    suite = _shipped_suite(sweep.suite)
+    tasks = suite.tasks if suite else ()
     return SweepFacts(
         sweep=sweep.id,
         plan=sweep.plan,
@@ -81,6 +82,8 @@ def read_sweep(connection: sa.Connection, sweep: SweepRow, ungraded: int) -> Swe
         late_breaches=grading.count_late_breaches(connection, sweep.id),
         retired=tuple(_retired(tasks)),
         suite_shapes={task.site: task.editor_shape for task in tasks if task.retired is None},
+        suite_sha256=sweep.suite_sha256,
+        shipped_sha256=suite.sha256 if suite else "",
     )
 
 
@@ -90,12 +93,12 @@ def _retired(tasks: tuple[SiteTask, ...]) -> Iterator[RetiredSite]:
             yield RetiredSite(site=task.site, date=task.retired.date, evidence=task.retired.evidence)
 
 
-def _suite_tasks(name: str) -> tuple[SiteTask, ...]:
+def _shipped_suite(name: str) -> Suite | None:
     try:
-        return load_suite(name).tasks
+        return load_suite(name)
     except Bv3Error:
         # a suite that is not shipped any more: the sweep's own plan says what it had
-        return ()
+        return None
 
 
 def read_ledger(connection: sa.Connection, sweep: SweepRow) -> tuple[GroupUse, ...] | None:
@@ -110,8 +113,5 @@ def _is_frozen(connection: sa.Connection, suite: str) -> bool:
     """By its file, or by any freeze, which its file can't undo."""
     if has_freeze(suite, load_freezes()) or read_freezes(connection, suite):
         return True
-    try:
-        return load_suite(suite).is_frozen
-    except Bv3Error:
-        # a suite that is not shipped any more
-        return False
+    shipped = _shipped_suite(suite)
+    return shipped is not None and shipped.is_frozen

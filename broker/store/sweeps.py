@@ -78,6 +78,8 @@ class SweepRow:
     requested_by: str
     params: Mapping[str, Any]
     counts: RunCounts
+    # of the suite's file as it was planned; empty: an imported sweep's
+    suite_sha256: str = ""
 
 
 _STATE = """
@@ -175,6 +177,7 @@ def _to_row(row: sa.Row[Any]) -> SweepRow:
         id=row.id,
         plan=row.plan,
         suite=row.suite,
+        suite_sha256=row.suite_sha256,
         mode=row.mode,
         trials=row.trials,
         retries=row.retries,

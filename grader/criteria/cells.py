@@ -72,6 +72,9 @@ class SweepFacts:
     retired: tuple[RetiredSite, ...] = ()
     # the editor's shape of each site of the suite that is not retired
     suite_shapes: Mapping[str, str] = field(default_factory=dict)
+    # of the suite's file as the sweep ran it, and as it ships today; empty: not known
+    suite_sha256: str = ""
+    shipped_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +249,17 @@ class Sample:
             replays_succeeded=succeeded,
             refusals=dict(sorted(refusals.items())),
         )
+
+    @cached_property
+    def grader_versions(self) -> frozenset[int]:
+        """The versions of the rules that gave the verdicts."""
+        return frozenset({row.grader_version for row in self.rows})
+
+    @property
+    def is_reworded(self) -> bool:
+        """Whether the suite's file was another one than today's; where either is not known, it is not said."""
+        then, now = self.sweep.suite_sha256, self.sweep.shipped_sha256
+        return bool(then and now and then != now)
 
     @property
     def blocked(self) -> str:

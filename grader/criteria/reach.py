@@ -23,7 +23,10 @@ from grader.criteria.conditions import SAME_REVISION, incomparable
 _KNOWN_TARGET = 0.90
 _HOLDOUT_TARGET = 0.80
 _GAP_TARGET = 0.10
-_NO_KNOWN = "no finished c7 ran under its conditions, so no gap: bv3-schedule c7, or --known SWEEP"
+_NO_KNOWN = (
+    "no finished c7 ran under its conditions on today's known suite, so no gap: bv3-schedule c7, or --known SWEEP"
+)
+_SHORT_HASH = 12
 _NO_UNCONFIRMED = "without unconfirmed fills"
 _AS_MISSES = "UNVERIFIED counted as misses"
 _GAP_LABELS = {
@@ -120,11 +123,11 @@ def judge_holdout(sample: Sample, known: Sample | None) -> Cell:
     cell = _with_reach(cell, readings)
     if known is None:
         return replace(cell, hint=_NO_KNOWN)
-    problem = _unfit(known) or incomparable(sample, known, SAME_REVISION)
+    problem = _unfit(known) or incomparable(sample, known, SAME_REVISION) or _judged_apart(sample, known)
     if problem:
         return replace(cell, hint=problem)
     gaps = _gaps(readings, reach_readings(known.groups))
-    cell = replace(cell, against=known.sweep.sweep, compared=gaps)
+    cell = replace(cell, against=known.sweep.sweep, compared=gaps, notes=_tell_apart(sample, known))
     blocked = sample.blocked or (f"{known.sweep.sweep}: {known.blocked}" if known.blocked else "")
     if blocked:
         return replace(cell, hint=blocked)
@@ -162,6 +165,29 @@ def _doubt_gap(gaps: Sequence[Comparison]) -> str:
 def _unfit(known: Sample) -> str:
     suite = known.sweep.suite
     return "" if suite == KNOWN_SUITE else f"{known.sweep.sweep} ran the suite {suite}, not {KNOWN_SUITE}"
+
+
+def _judged_apart(sample: Sample, known: Sample) -> str:
+    """Why the two sides' verdicts are not of the same rules, and what makes them so; empty: they are."""
+    ours, theirs = sample.grader_versions, known.grader_versions
+    if ours == theirs:
+        return ""
+    newest = {max(ours | theirs)}
+    behind = [one.sweep.sweep for one in (sample, known) if one.grader_versions != newest]
+    here, there = (", ".join(map(str, sorted(versions))) or "none" for versions in (ours, theirs))
+    commands = "; ".join(f"bv3-grade regrade {sweep} --adopt" for sweep in behind)
+    return f"not compared, grader version differs: {here} here, {there} there; {commands}"
+
+
+def _tell_apart(sample: Sample, known: Sample) -> tuple[str, ...]:
+    """What to know of the known sweep when reading the gap."""
+    theirs, ended, notes = known.sweep, sample.sweep.finished_at, []
+    if known.is_reworded:
+        then, now = theirs.suite_sha256[:_SHORT_HASH], theirs.shipped_sha256[:_SHORT_HASH]
+        notes.append(f"{theirs.sweep} ran another wording of the suite {theirs.suite} ({then}) than today's ({now})")
+    if ended is not None and theirs.finished_at is not None and theirs.finished_at > ended:
+        notes.append(f"{theirs.sweep} finished after this sweep")
+    return tuple(notes)
 
 
 def _gaps(holdout: Sequence[Reading], known: Sequence[Reading]) -> tuple[Comparison, ...]:

@@ -24,7 +24,17 @@ BEGAN = datetime(2026, 11, 29, 22, tzinfo=UTC)
 def finish(engine: sa.Engine) -> Callable[..., str]:
     """Writes a graded sweep of the plan that ended on that day; every `missed`th attempt is a miss."""
 
-    def write(plan: str, day: int, *, n: int = 1, sites: tuple[str, ...] = (), missed: int = 0, **facts: Any) -> str:
+    def write(
+        plan: str,
+        day: int,
+        *,
+        n: int = 1,
+        sites: tuple[str, ...] = (),
+        missed: int = 0,
+        sha256: str = "",
+        version: int = 1,
+        **facts: Any,
+    ) -> str:
         suite = load_suite(PLANS[plan].suite)
         runs = plan_runs(PLANS[plan], suite, sites, n, "default")
         sweep_id = f"{plan}-202611{day:02}T220000Z-aaaa"
@@ -32,7 +42,7 @@ def finish(engine: sa.Engine) -> Callable[..., str]:
             id=sweep_id,
             plan=plan,
             suite=suite.name,
-            suite_sha256=suite.sha256,
+            suite_sha256=sha256 or suite.sha256,
             mode="dry",
             trials=n,
             priority=0,
@@ -51,7 +61,7 @@ def finish(engine: sa.Engine) -> Callable[..., str]:
                 )
                 attempt = connection.execute(made.returning(attempts.c.id)).scalar_one()
                 bucket = "product_no_composer" if missed and number % missed == 0 else "ok"
-                said = {"rule": "by_hand", "detail": "", "facts": seen, "grader_version": 1, "counts": True}
+                said = {"rule": "by_hand", "detail": "", "facts": seen, "grader_version": version, "counts": True}
                 connection.execute(verdicts.insert().values(attempt_id=attempt, bucket=bucket, **said))
             connection.execute(site_runs.update().where(mine).values(state="closed"))
             ended = sweeps.update().where(sweeps.c.id == sweep_id)
@@ -131,3 +141,54 @@ def test_a_c7_that_is_not_over_is_no_counterpart(
     with begin(engine) as connection:
         connection.execute(sweeps.update().where(sweeps.c.id == running).values(finished_at=None))
     assert read_cell(holdout)["against"] is None
+
+
+def test_a_finished_holdout_s_gap_does_not_move_when_later_c7s_end(
+    finish: Callable[..., str], read_cell: Callable[..., Any]
+) -> None:
+    holdout = finish("c8", 5, n=2)
+    later = finish("c7", 7, n=12, missed=2)
+    cell = read_cell(holdout)
+    assert (cell["against"], cell["notes"]) == (later, [f"{later} finished after this sweep"])
+    # the first that came after it, and not each new one
+    finish("c7", 9, n=12)
+    assert read_cell(holdout)["against"] == later
+    finish("c7", 2, n=12)
+    before = finish("c7", 4, n=12)
+    cell = read_cell(holdout)
+    assert (cell["against"], cell["notes"]) == (before, [])
+
+
+def test_a_holdout_that_is_not_over_is_set_against_the_last_c7(
+    engine: sa.Engine, finish: Callable[..., str], read_cell: Callable[..., Any]
+) -> None:
+    holdout = finish("c8", 5, n=2)
+    finish("c7", 4, n=12)
+    last = finish("c7", 7, n=12)
+    with begin(engine) as connection:
+        connection.execute(sweeps.update().where(sweeps.c.id == holdout).values(finished_at=None))
+    assert read_cell(holdout)["against"] == last
+
+
+def test_a_c7_on_another_wording_of_its_suite_is_taken_by_name_alone(
+    finish: Callable[..., str], read_cell: Callable[..., Any]
+) -> None:
+    holdout, older = finish("c8", 5, n=2), finish("c7", 4, n=12, sha256="e" * 64)
+    alone = read_cell(holdout)
+    assert (alone["mark"], alone["against"]) == ("OPEN", None)
+    assert "on today's known suite" in alone["hint"]
+    named = read_cell(holdout, "--known", older)
+    assert named["against"] == older
+    assert named["notes"][0].startswith(f"{older} ran another wording of the suite known (eeeeeeeeeeee)")
+    like = finish("c7", 3, n=12)
+    assert read_cell(holdout)["against"] == like
+
+
+def test_a_c7_that_other_rules_have_judged_gives_no_gap_and_the_command_that_mends_it(
+    finish: Callable[..., str], read_cell: Callable[..., Any]
+) -> None:
+    holdout, known = finish("c8", 5, n=2, version=2), finish("c7", 4, n=12)
+    finish("c7", 3, n=12, version=2)
+    cell = read_cell(holdout)
+    assert (cell["mark"], cell["compared"]) == ("OPEN", [])
+    assert cell["hint"].endswith(f"2 here, 1 there; bv3-grade regrade {known} --adopt")

@@ -6,6 +6,7 @@ import dataclasses
 import random
 import statistics
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -322,6 +323,40 @@ def test_the_gap_is_taken_from_the_whole_known_suite_alone(reach: Reach, sweep_o
     assert _eighth(holdout, part).hint == "known-sweep: 9 of the suite's 10 sites"
     few = reach("known", 9, 9, sites=9)
     assert _eighth(holdout, few).hint == "known-sweep: n=1 of the plan's 12"
+
+
+def test_no_gap_is_taken_between_verdicts_of_two_versions_of_the_rules(reach: Reach) -> None:
+    holdout, known = reach("holdout", 17, 20, sites=10), reach("known", 100, 108, sites=9)
+    older, newer = (
+        dataclasses.replace(known, rows=[dataclasses.replace(row, grader_version=version) for row in known.rows])
+        for version in (0, 2)
+    )
+    cell = _eighth(holdout, older)
+    assert (cell.mark, cell.compared, cell.value) == (Mark.OPEN, (), 0.85)
+    assert cell.hint == ("not compared, grader version differs: 1 here, 0 there; bv3-grade regrade known-sweep --adopt")
+    assert _eighth(holdout, newer).hint.endswith("1 here, 2 there; bv3-grade regrade holdout-sweep --adopt")
+    mixed = dataclasses.replace(known, rows=[*older.rows[:50], *newer.rows[50:]])
+    assert _eighth(holdout, mixed).hint.endswith(
+        "1 here, 0, 2 there; bv3-grade regrade holdout-sweep --adopt; bv3-grade regrade known-sweep --adopt"
+    )
+
+
+def test_a_gap_tells_what_its_known_sweep_was_apart_in(reach: Reach) -> None:
+    holdout, known = reach("holdout", 17, 20, sites=10), reach("known", 100, 108, sites=9)
+    assert _eighth(holdout, known).notes == ()
+    ended = known.sweep.finished_at
+    assert ended is not None
+    later = dataclasses.replace(known.sweep, finished_at=ended + timedelta(seconds=1))
+    assert _eighth(holdout, dataclasses.replace(known, sweep=later)).notes == ("known-sweep finished after this sweep",)
+    worded = dataclasses.replace(known.sweep, suite_sha256="a" * 64, shipped_sha256="b" * 64)
+    cell = _eighth(holdout, dataclasses.replace(known, sweep=worded))
+    assert cell.notes == (
+        "known-sweep ran another wording of the suite known (aaaaaaaaaaaa) than today's (bbbbbbbbbbbb)",
+    )
+    assert cell.compared
+    # of an imported sweep nobody knows
+    unknown = dataclasses.replace(worded, suite_sha256="")
+    assert _eighth(holdout, dataclasses.replace(known, sweep=unknown)).notes == ()
 
 
 def test_a_comparison_is_on_the_screen_and_fits_it(timed: Timed) -> None:
