@@ -17,7 +17,7 @@ KEPT_URL_CHARS = 2000
 # What `audit.js` gives. A page can bend what its own world makes of it.
 _PAGE_FORM = {
     "url": str, "title": str, "editables": list, "echoes": list, "frames": int, "unread": int, "takers": int,
-    "skipped": int,
+    "failed": int, "skipped": int,
 }  # fmt: skip
 _ITEM_FORM = {
     "frame": int, "frame_url": str, "kind": str, "label": str, "name": str, "text": str, "length": int, "part": bool,
@@ -62,10 +62,10 @@ def read_editables(plain: Sequence[Mapping[str, Any]], payload: str) -> tuple[tu
 def is_read_in_part(plain: Mapping[str, Any]) -> bool:
     """Whether editables of the page may hold more than was read of them.
 
-    More text than is brought over; an editor of which only the painted lines could be had; a field of a few pixels
-    that takes the keys of something whose text is not known to be anywhere.
+    More text than is brought over; an editor of which only the painted lines could be had; something that takes the
+    keys for a text that is not known to be anywhere; an element that could not be read.
     """
-    if plain.get("skipped") or plain.get("takers"):
+    if any(plain.get(name) for name in ("skipped", "takers", "failed")):
         return True
     items = plain.get("editables", ())
     return any(item.get("part") or len(item.get("text", "")) < item.get("length", 0) for item in items)

@@ -40,7 +40,14 @@ const made = CodeMirror.fromTextArea(field, {lineNumbers: true}); write = (text)
 forget = () => { delete document.querySelector('.CodeMirror').CodeMirror; };
 </script>"""
 PAGES = {"ace": ACE, "codemirror5": CODEMIRROR, "monaco": MONACO}
-SPOTS = {"ace": ".ace_content", "codemirror5": ".CodeMirror-lines", "monaco": ".view-lines"}
+NESTED = f"<div contenteditable><p>Before</p><div contenteditable=false>{CODEMIRROR}</div><p>After</p></div>"
+SERVED_PAGES = {**PAGES, "nested": NESTED}
+SPOTS = {
+    "ace": ".ace_content",
+    "codemirror5": ".CodeMirror-lines",
+    "nested": ".CodeMirror-lines",
+    "monaco": ".view-lines",
+}
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +72,8 @@ def _serve(route: Route) -> None:
     if name in SERVED:
         route.fulfill(path=RUNTIME / SERVED[name])
         return
-    html = (
-        f"<!doctype html><meta charset=utf-8><title>{name}</title><input aria-label=Search><h1>Write</h1>{PAGES[name]}"
-    )
+    head = f"<!doctype html><meta charset=utf-8><title>{name}</title>"
+    html = f"{head}<input aria-label=Search><h1>Write</h1>{SERVED_PAGES[name]}"
     route.fulfill(body=html, content_type="text/html")
 
 
@@ -93,21 +99,27 @@ def read(page: Page) -> Callable[[], PageRead]:
 
 Open = Callable[[str], None]
 Read = Callable[[], PageRead]
+Wait = Callable[..., None]
+LIMIT_S = 20
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_typed_text_is_read_once_as_the_editor_s_own(page: Page, open_editor: Open, read: Read, kind: str) -> None:
+def test_typed_text_is_read_once_as_the_editor_s_own(
+    page: Page, open_editor: Open, read: Read, wait_until: Wait, kind: str
+) -> None:
     open_editor(kind)
     empty = read()
     assert (empty.payload, empty.in_part) == (Seen.ABSENT, False)
     assert {one.kind for one in empty.editables} == {"input", kind}
     page.keyboard.type(PAYLOAD)
+    wait_until(lambda: read().payload_count, "the typed text", LIMIT_S)
     once = read()
     assert (once.payload, once.payload_count, once.in_part) == (Seen.SEEN, 1, False)
     assert (once.editables[0].kind, normalise(once.editables[0].text)) == (kind, PAYLOAD)
     page.keyboard.press("Enter")
     page.keyboard.type(PAYLOAD)
-    assert read().payload_count == 2
+    # lines are painted with the next frame
+    wait_until(lambda: read().payload_count == 2, "the text typed again", LIMIT_S)
 
 
 @pytest.mark.parametrize("kind", ["ace", "codemirror5"])
@@ -121,23 +133,26 @@ def test_text_beyond_the_painted_lines_is_read_from_the_model(
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_without_a_handle_the_painted_lines_are_read(page: Page, open_editor: Open, read: Read, kind: str) -> None:
+def test_without_a_handle_the_painted_lines_are_read(
+    page: Page, open_editor: Open, read: Read, wait_until: Wait, kind: str
+) -> None:
     open_editor(kind)
     page.keyboard.type(PAYLOAD)
     page.evaluate("forget()")
+    wait_until(lambda: read().payload_count, "the typed text", LIMIT_S)
     found = read()
     assert (found.payload, found.payload_count, found.in_part) == (Seen.SEEN, 1, False)
 
 
 @pytest.mark.parametrize("kind", PAGES)
 def test_without_a_handle_absence_in_a_part_of_a_long_text_is_no_evidence(
-    page: Page, open_editor: Open, read: Read, kind: str
+    page: Page, open_editor: Open, read: Read, wait_until: Wait, kind: str
 ) -> None:
     open_editor(kind)
     page.evaluate("text => write(text)", f"{FILLER}\n{PAYLOAD}\n{FILLER}")
     page.evaluate("forget()")
-    found = read()
-    assert (found.payload, found.in_part) == (Seen.COULD_NOT_LOOK, True)
+    wait_until(lambda: read().in_part, "the lines of the long text", LIMIT_S)
+    assert read().payload is Seen.COULD_NOT_LOOK
 
 
 def test_field_of_a_few_pixels_that_takes_the_keys_leaves_open_what_became_of_them(page: Page, read: Read) -> None:
@@ -145,3 +160,16 @@ def test_field_of_a_few_pixels_that_takes_the_keys_leaves_open_what_became_of_th
     assert read().payload is Seen.ABSENT
     page.locator("#t").focus()
     assert (read().payload, read().in_part) == (Seen.COULD_NOT_LOOK, True)
+
+
+def test_model_within_another_editor_is_read_with_it_as_far_as_it_is_painted(
+    page: Page, open_editor: Open, read: Read
+) -> None:
+    open_editor("nested")
+    assert (read().payload, read().in_part) == (Seen.ABSENT, False)
+    page.keyboard.type(PAYLOAD)
+    once = read()
+    assert (once.payload, once.payload_count, once.in_part) == (Seen.SEEN, 1, False), once.editables
+    page.evaluate("text => write(text)", f"{FILLER}\n{PAYLOAD}\n{FILLER}")
+    beyond = read()
+    assert (beyond.payload, beyond.in_part) == (Seen.COULD_NOT_LOOK, True)

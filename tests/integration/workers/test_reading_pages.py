@@ -197,3 +197,92 @@ BENT = [
 def test_page_that_bends_json_is_read_as_any_other(read: Read, bend: str) -> None:
     found = read(f"<textarea aria-label=Post>PAYLOAD</textarea><script>{bend}</script>")
     assert (found.payload, found.payload_count, found.editables[0].label) == (Seen.SEEN, 1, "Post")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<textarea name=t>PAYLOAD</textarea><form><input name=editContext><input name=shadowRoot></form>",
+        "<form><input name=value><input name=localName><input name=id><textarea>PAYLOAD</textarea></form>",
+        "<form class=x><input name=getClientRects><input name=ownerDocument></form><textarea>PAYLOAD</textarea>",
+        "<form name=title></form><form name=activeElement></form><form name=body></form><textarea>PAYLOAD</textarea>",
+        "<form id=k tabindex=0><input name=shadowRoot></form><textarea>PAYLOAD</textarea><script>k.focus()</script>",
+    ],
+)
+def test_fields_named_like_what_is_asked_of_a_page_bend_nothing(read: Read, body: str) -> None:
+    found = read(body)
+    assert (found.payload, found.payload_count, found.in_part) == (Seen.SEEN, 1, False), found.editables
+    assert (found.title, found.password_form, found.challenge) == ("T", Seen.ABSENT, Seen.ABSENT)
+
+
+def test_element_that_can_not_be_read_costs_no_other_its_reading(read: Read) -> None:
+    broken = """<input id=b><textarea>PAYLOAD</textarea><script>
+    Object.defineProperty(b, 'readOnly', {get() { throw new Error('no'); }});</script>"""
+    found = read(broken)
+    assert (found.payload, found.payload_count, found.in_part) == (Seen.SEEN, 1, True)
+    assert read(broken.replace("PAYLOAD", "")).payload is Seen.COULD_NOT_LOOK
+
+
+IN_SHADOW = """<div id=h></div><script>h.attachShadow({mode:'open'}).innerHTML =
+'<textarea id=k style=width:1px;height:1px></textarea>'; h.shadowRoot.getElementById('k').focus()</script>"""
+FOCUSED_DESIGN = """<script>ready = false</script><iframe id=f srcdoc='<body>'></iframe><script>
+f.onload = () => { f.contentDocument.designMode = 'on'; f.contentWindow.focus(); ready = true; };</script>"""
+FOCUS = "<script>document.getElementById('k').focus()</script>"
+IN_FRAME = """<script>ready = false</script><canvas width=300 height=100></canvas>
+<iframe id=f width=2 height=2 srcdoc='<body><div id=k contenteditable style="height:40px">'></iframe>
+<script>f.onload = () => { f.contentDocument.getElementById('k').focus(); ready = true; };</script>"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<textarea id=k aria-hidden=true tabindex=-1 style='width:200px;height:40px'></textarea>" + FOCUS,
+        "<div id=k contenteditable aria-hidden=true tabindex=-1 style='width:200px;height:40px'></div>" + FOCUS,
+        "<div id=k contenteditable style='width:1px;height:1px;overflow:hidden'></div>" + FOCUS,
+        "<textarea id=k style='width:1px;height:1px'></textarea>" + FOCUS,
+        IN_SHADOW,
+        IN_FRAME,
+        IN_FRAME.replace("<div id=k contenteditable", "<textarea id=k"),
+    ],
+)
+def test_what_takes_the_keys_for_a_text_elsewhere_leaves_absence_open(read: Read, body: str) -> None:
+    found = read(body)
+    assert (found.payload, found.in_part) == (Seen.COULD_NOT_LOOK, True), found.editables
+    other = read(body.replace(FOCUS, "").replace("k').focus()", "k')"))
+    assert (other.payload, other.in_part) == (Seen.ABSENT, False), other.editables
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<input type=search id=k>" + FOCUS,
+        "<textarea id=k></textarea>" + FOCUS,
+        "<textarea id=k readonly></textarea>" + FOCUS,
+        "<div id=k contenteditable></div>" + FOCUS,
+        "<div contenteditable style='width:1px;height:1px'></div><button id=k>x</button>" + FOCUS,
+        "<p>Say <span id=k contenteditable></span> now</p>" + FOCUS,
+        "<div contenteditable><p>words</p><button id=k contenteditable=false>x</button></div>" + FOCUS,
+        "<div contenteditable><div role=textbox id=k tabindex=0>words</div></div>" + FOCUS,
+        "<div id=k role=textbox tabindex=0>words</div>" + FOCUS,
+        "<input type=checkbox id=k>" + FOCUS,
+        "<canvas id=k tabindex=0></canvas>" + FOCUS,
+        IN_FRAME.replace("width=2 height=2", "width=200 height=99"),
+        FOCUSED_DESIGN,
+    ],
+)
+def test_caret_in_what_was_read_leaves_nothing_open(read: Read, body: str) -> None:
+    found = read(body)
+    assert (found.payload, found.in_part) == (Seen.ABSENT, False), found.editables
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<pre class=CodeMirror>static code</pre>",
+        "<div class=monaco-editor><div class=overflowingContentWidgets style='height:9px'></div></div>",
+    ],
+)
+def test_element_with_an_editor_s_class_and_nothing_else_of_it_is_no_editor(read: Read, body: str) -> None:
+    found = read(body + "<textarea></textarea>")
+    assert (found.payload, found.in_part) == (Seen.ABSENT, False)
+    assert [one.kind for one in found.editables] == ["textarea"]

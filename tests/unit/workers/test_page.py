@@ -54,6 +54,7 @@ def test_page_without_the_payload_is_absent_only_when_all_of_it_was_read() -> No
     assert read({"editables": [editable("draft", length=9_000)]}).payload is Seen.COULD_NOT_LOOK
     assert read({"editables": [], "skipped": 3}).payload is Seen.COULD_NOT_LOOK
     assert read({"editables": [], "takers": 1}).payload is Seen.COULD_NOT_LOOK
+    assert read({"editables": [], "failed": 1}).payload is Seen.COULD_NOT_LOOK
 
 
 def test_painted_lines_of_a_longer_text_prove_what_they_show_and_nothing_else() -> None:
