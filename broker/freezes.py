@@ -51,6 +51,8 @@ class SearchedSource:
     path: str
     revision: str
     files: int
+    # those that are no text, which were not searched
+    binaries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,14 @@ def describe(freeze: Freeze) -> str:
     by = f", taken over from {freeze.frozen_by}" if freeze.taken_over else f" by {freeze.frozen_by}"
     follows = f", in place of {freeze.follows}: {freeze.reason}" if freeze.follows else ""
     return f"frozen {when} at {freeze.product_revision}{by}{follows}"
+
+
+def count_files(source: SearchedSource) -> str:
+    """How much of it was searched: `1203 files read, 1 that is no text not searched`."""
+    read = f"{source.files} file{'' if source.files == 1 else 's'} read"
+    if not source.binaries:
+        return read
+    return f"{read}, {source.binaries} that {'is' if source.binaries == 1 else 'are'} no text not searched"
 
 
 def _is_day(freeze: Freeze) -> bool:

@@ -5,10 +5,11 @@ That no file names a host is evidence only when all were read, so whatever can't
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,21 +32,46 @@ _MAX_FILE_BYTES = 64 * 2**20
 # git's own rule for what is no text
 _LOOKED_AT = 8000
 _MOST_NAMED = 20
-# A letter before a name that belongs to an escape and not to the name: `\nhost`, `%2Fhost`, `\x2fhost`, `/`.
-_ESCAPE = re.compile(rb"(?:\\[abfnrtv]|%[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
-_LONGEST_ESCAPE = 6
+# A letter before a name that belongs to an escape and not to the name: `\nhost`, `\bhost`, `%2Fhost`, `\x2fhost`.
+_ESCAPE = re.compile(rb"(?:\\[A-Za-z]|%(?:25)*[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
+_LOOKED_BACK = 12
 _IN_A_NAME = re.compile(rb"[A-Za-z0-9_-]")
-# What would make another host of it: `dev.tours`, `dev.to-day`, `dev.to.example`.
-_GOES_ON = re.compile(rb"[A-Za-z0-9_-]|\.[A-Za-z0-9]")
+# What would make another host of it: `dev.tours`, `dev.to.example`. A name's last label holds no `-` and no `_`, and a
+# capital behind a dot begins a sentence: `dev.to-fix`, `dev.to_RULES` and `dev.to.Then` name it.
+_GOES_ON = re.compile(rb"[A-Za-z0-9]|\.[a-z0-9]")
+# A dot as patterns, strings and addresses write it: `\.`, `[.]`, `\x2e`, `%2E`, `&#46;`, with `\b` or `\s*` around it.
+_GAP = rb"(?:\\{1,4}[bBs][*+?]?)*"
+_DOT = _GAP + rb"(?:\\{0,4}\.|\[\.\]|\\{1,4}x2e|\\{1,4}u002e|%(?:25)*2e|&#46;|&#x2e;)" + _GAP
+_DOT_BEFORE = re.compile(rb"\\{0,4}\.\Z")
+# UTF-32's first: one of them begins as one of UTF-16's
+_WIDE_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Below `co.uk` are anybody's names: no parent of a host.
+_COUNTRY_LENGTH = 2
+_PUBLIC = frozenset({"ac", "co", "com", "edu", "go", "gob", "gov", "gv", "ne", "net", "nom", "or", "org", "sch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
     """A place where a host is named."""
 
+    # or the name above it
     host: str
     file: str
     line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sought:
+    """A name, its pattern, and whether what the pattern found from here to there means the name."""
+
+    name: str
+    pattern: re2.Pattern
+    is_meant: Callable[[bytes, int, int], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +106,7 @@ def search_source(root: Path, hosts: Sequence[str], *, what: str) -> SearchedSou
         )
     if not found.files:
         raise UsageError(f"{root} tracks no file of the product: nothing was read, so nothing is shown")
-    return SearchedSource(path=str(root.resolve()), revision=revision, files=found.files)
+    return SearchedSource(path=str(root.resolve()), revision=revision, files=found.files, binaries=found.binaries)
 
 
 def _list(named: Sequence[Named]) -> str:
@@ -90,20 +116,22 @@ def _list(named: Sequence[Named]) -> str:
 
 
 def search_checkout(root: Path, hosts: Sequence[str]) -> Search:
-    """Every place in the tracked text files where one of the `hosts`, or a subdomain of one, is named."""
-    rough = [(host, _compile(host)) for host in hosts]
+    """Every place in the tracked text files that names one of the `hosts`, one below it, or the very one above."""
+    above = dict.fromkeys(name for host in hosts for name in _names_above(host) if name not in hosts)
+    sought = [_Sought(name=host, pattern=_compile(host), is_meant=_is_whole) for host in hosts]
+    sought += [_Sought(name=name, pattern=_compile(name), is_meant=_is_alone) for name in above]
     files, binaries, left_out = 0, 0, 0
     named: list[Named] = []
     for mode, name in list_tracked(root):
         if _is_left_out(PurePosixPath(name)):
             left_out += 1
             continue
-        data = _read(root, mode, name)
+        data = _narrow(_read(root, mode, name))
         if b"\0" in data[:_LOOKED_AT]:
             binaries += 1
             continue
         files += 1
-        named += [Named(host=host, file=_show(name), line=line) for host, line in _find(data, rough)]
+        named += [Named(host=host, file=_show(name), line=line) for host, line in _find(data, sought)]
     return Search(files=files, binaries=binaries, left_out=left_out, named=tuple(named))
 
 
@@ -133,6 +161,14 @@ def _read(root: Path, mode: str, name: str) -> bytes:
         raise _unread(name, f"can't be read: {error.strerror}") from error
 
 
+def _narrow(data: bytes) -> bytes:
+    """A text that says by its mark that it is UTF-16 or UTF-32 as UTF-8, what is no letter in it replaced."""
+    for mark, encoding in _WIDE_MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace").encode("utf-8", "replace")
+    return data
+
+
 def _unread(name: str, why: str) -> UsageError:
     return UsageError(
         f"{_show(name)} of the product's source {why}: that no host is named there can't be said",
@@ -147,20 +183,28 @@ def _show(name: str) -> str:
 
 
 def _compile(host: str) -> re2.Pattern:
-    # a dot as a pattern writes it, too: `dev\.to`, `dev\\.to`, `dev[.]to`
-    dot = rb"(?:\\{0,2}\.|\[\.\])"
     options = re2.Options()
     options.case_sensitive = False
     options.encoding = re2.Options.Encoding.LATIN1
-    return re2.compile(dot.join(re.escape(label.encode()) for label in host.split(".")), options)
+    return re2.compile(_DOT.join(re.escape(label.encode()) for label in host.split(".")), options)
 
 
-def _find(data: bytes, rough: Iterable[tuple[str, re2.Pattern]]) -> Iterator[tuple[str, int]]:
+def _names_above(host: str) -> Iterator[str]:
+    """`discourse.org` of `meta.discourse.org`; none below which anybody may have a name, as `org` or `co.uk`."""
+    labels = host.split(".")[1:]
+    while len(labels) > 1 and not (
+        len(labels) == _COUNTRY_LENGTH and labels[0] in _PUBLIC and len(labels[1]) == _COUNTRY_LENGTH
+    ):
+        yield ".".join(labels)
+        labels = labels[1:]
+
+
+def _find(data: bytes, sought: Iterable[_Sought]) -> Iterator[tuple[str, int]]:
     found = sorted(
-        (match.start(), host)
-        for host, pattern in rough
-        for match in pattern.finditer(data)
-        if _is_whole(data, match.start(), match.end())
+        (match.start(), one.name)
+        for one in sought
+        for match in one.pattern.finditer(data)
+        if one.is_meant(data, match.start(), match.end())
     )
     line, counted = 1, 0
     for start, host in found:
@@ -171,7 +215,14 @@ def _find(data: bytes, rough: Iterable[tuple[str, re2.Pattern]]) -> Iterator[tup
 
 def _is_whole(data: bytes, start: int, end: int) -> bool:
     """Whether the name begins and ends there, or is the parent of a subdomain: `api.dev.to`, not `mydev.to`."""
-    if _GOES_ON.match(data, end):
-        return False
-    before = data[max(0, start - _LONGEST_ESCAPE) : start]
+    return not _GOES_ON.match(data, end) and _begins(data[max(0, start - _LOOKED_BACK) : start])
+
+
+def _is_alone(data: bytes, start: int, end: int) -> bool:
+    """Whether it is whole and no label stands before it: `.discourse.org`, not `blog.discourse.org`."""
+    before = data[max(0, start - _LOOKED_BACK) : start]
+    return _is_whole(data, start, end) and _begins(_DOT_BEFORE.sub(b"", before))
+
+
+def _begins(before: bytes) -> bool:
     return not _IN_A_NAME.match(before[-1:]) or bool(_ESCAPE.search(before))

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from broker.freezes import FreezeUse, SearchedSource, describe
-from grader.lines import Line, count
+from broker.freezes import FreezeUse, SearchedSource, count_files, describe
+from grader.lines import Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def ledger_lines(ledger: Sequence[GroupUse] | None, revisions: Collection[str]) 
     if source is None:
         yield Line(text="the product's source was not searched for the suite's hosts", style="yellow")
         return
-    searched = f"none of the suite's hosts in the product's source at {source.revision}, {count(source.files, 'file')}"
+    searched = f"none of the suite's hosts in the product's source at {source.revision}, {count_files(source)}"
     others = sorted(set(revisions) - {source.revision})
     if others:
         yield Line(text=f"{searched}; what ran is {', '.join(others)}", style="yellow")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.freezes import Freeze, FreezeUse, SearchedSource, describe
+from broker.freezes import Freeze, FreezeUse, SearchedSource, count_files, describe
 from broker.store.freezes import FreezeRow
 from scheduler.freezing import Frozen, Standing
 from scheduler.listing import fold
@@ -24,8 +25,7 @@ def say_source(source: SearchedSource | None, suite: str) -> str:
     """Whether the product's source was searched for the suite's hosts, and what came of it."""
     if source is None:
         return "the product's source was not searched for its hosts (--source CHECKOUT does)"
-    files = f"{source.files} file{'' if source.files == 1 else 's'}"
-    return clean(f"the product's source at {source.revision}: {files} read, none names a host of the {suite}")
+    return clean(f"the product's source at {source.revision}: {count_files(source)}; none names a host of the {suite}")
 
 
 def standing_lines(standings: Sequence[Standing], source: SearchedSource | None) -> list[str]:
@@ -58,7 +58,7 @@ def standing_document(standings: Sequence[Standing], source: SearchedSource | No
 
 def source_document(source: SearchedSource | None) -> dict[str, Any] | None:
     """The checkout that was searched; None: none was."""
-    return None if source is None else {"path": source.path, "revision": source.revision, "files": source.files}
+    return None if source is None else asdict(source)
 
 
 def freeze_document(freeze: Freeze) -> dict[str, Any]:

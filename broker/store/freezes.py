@@ -102,6 +102,7 @@ def save_use(
             source_revision=source.revision if source else None,
             source=source.path if source else None,
             source_files=source.files if source else None,
+            source_binaries=source.binaries if source else None,
             requested_by=requested_by,
         )
     )
@@ -113,7 +114,7 @@ def read_uses(
     """The uses that this sweep is, or all of this suite's, or all: by freeze, then in the order of planning."""
     rows = connection.execute(
         sa.text(
-            "select u.sweep_id, u.used_at, u.source_revision, u.source, u.source_files, u.requested_by, f.*,"
+            "select u.sweep_id, u.used_at, u.source_revision, u.source, u.source_files, u.source_binaries, f.*,"
             ' u.requested_by as used_by, p."group" as followed,'
             " (select count(*) from freeze_uses e where e.freeze_id = f.id and e.id <= u.id) as number"
             " from freeze_uses u join freezes f on f.id = u.freeze_id left join freezes p on p.id = f.follows"
@@ -138,7 +139,9 @@ def read_uses(
 def _to_source(row: sa.Row[Any]) -> SearchedSource | None:
     if row.source is None:
         return None
-    return SearchedSource(path=row.source, revision=row.source_revision, files=row.source_files)
+    return SearchedSource(
+        path=row.source, revision=row.source_revision, files=row.source_files, binaries=row.source_binaries
+    )
 
 
 def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[FrozenTask]) -> tuple[Begun, ...]:

@@ -385,14 +385,13 @@ freeze_uses = sa.Table(
     sa.Column("sweep_id", sa.ForeignKey("sweeps.id"), nullable=False),
     sa.Column("freeze_id", sa.ForeignKey("freezes.id"), nullable=False),
     _time("used_at", now=True),
-    # the checkout that was searched for its hosts, and in how many files; null: none was
+    # the checkout that was searched for its hosts, in how many files, and how many are no text; null: none was
     sa.Column("source_revision", sa.Text),
     sa.Column("source", sa.Text),
     sa.Column("source_files", sa.Integer),
+    sa.Column("source_binaries", sa.Integer),
     sa.Column("requested_by", sa.Text, nullable=False),
     sa.UniqueConstraint("sweep_id", "freeze_id"),
-    sa.CheckConstraint(
-        "(source is null) = (source_revision is null) and (source is null) = (source_files is null)", name="source"
-    ),
+    sa.CheckConstraint("num_nulls(source, source_revision, source_files, source_binaries) in (0, 4)", name="source"),
     sa.Index("ix_freeze_uses_freeze_id", "freeze_id", "id"),
 )

@@ -55,6 +55,21 @@ def checkout(tmp_path: Path) -> Checkout:
         r"'sites:\ndev.to\n'",
         r"\u002f\u002fdev.to",
         "dev.to:443",
+        "Nobody posts to dev.to. Then",
+        "Nobody posts to dev.to.Then",
+        "dev.to_RULES",
+        "a dev.to-fix",
+        "dev%2Eto",
+        "https%253A%252F%252Fdev%252eto",
+        r"dev\x2eto",
+        r"dev\u002Eto",
+        "dev&#46;to",
+        r"/\sdev\.to/",
+        r"/\bdev\.to\b/",
+        r"/\Wdev\b\.\bto/",
+        r"/dev\s*\.\s*to/",
+        r'RegExp("\\bdev\\.to")',
+        r"'{\"rule\": \"\\\\.dev\\\\.to\"}'",
         "#dev.to,lobste.rs",
     ],
 )
@@ -70,16 +85,58 @@ def test_a_host_is_found_as_a_whole_name_and_as_the_parent_of_another(checkout: 
         "dev.tours",
         "mydev.to",
         "my-dev.to",
-        "dev.to-day",
         "dev.to.example",
         "dev_to",
-        "dev.to_x",
+        "my_dev.to",
+        "dev.to7",
         "devto",
     ],
 )
 def test_a_name_that_only_holds_the_hosts_letters_is_another(checkout: Checkout, text: str) -> None:
     root = checkout({"backend/a.py": f"first = 1\n{text}\n"})
     assert search_checkout(root, HOSTS).named == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'host.endsWith("discourse.org")',
+        'host.endsWith(".discourse.org")',
+        "*.discourse.org",
+        r"/(^|\.)discourse\.org$/",
+        r"/\.discourse\.org$/",
+        "`${sub}.discourse.org`",
+        "DISCOURSE.ORG",
+    ],
+)
+def test_a_name_above_a_host_is_found_where_it_stands_alone(checkout: Checkout, text: str) -> None:
+    root = checkout({"a.py": f"first = 1\n{text}\n"})
+    assert search_checkout(root, HOSTS).named == (Named(host="discourse.org", file="a.py", line=2),)
+    with pytest.raises(UsageError, match=r"a\.py:2 \(discourse\.org\)"):
+        search_source(root, HOSTS, what="holdout")
+
+
+@pytest.mark.parametrize(
+    "text", ["blog.discourse.org", r"blog\.discourse\.org", "mydiscourse.org", "org", "co.uk", "to"]
+)
+def test_another_name_below_it_and_what_anybody_may_be_below_are_not_the_hosts(checkout: Checkout, text: str) -> None:
+    root = checkout({"a.py": f"{text}\n"})
+    assert search_checkout(root, (*HOSTS, "paste.co.uk")).named == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+def test_a_file_in_wide_letters_is_searched_when_its_mark_says_so(checkout: Checkout, encoding: str) -> None:
+    text = "first\nhttps://dev.to/new\n"
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    root = checkout({"a.ps1": (mark + text).encode(encoding), "b.ps1": (mark + "nothing").encode(encoding)})
+    found = search_checkout(root, HOSTS)
+    assert (found.files, found.binaries) == (2, 0)
+    assert found.named == (Named(host="dev.to", file="a.ps1", line=2),)
+
+
+def test_a_file_that_is_no_whole_text_of_its_mark_is_searched_in_full(checkout: Checkout) -> None:
+    root = checkout({"a.ps1": b"\xff\xfe\x00\xd8" + "dev.to".encode("utf-16-le") + b"x"})
+    assert [one.host for one in search_checkout(root, HOSTS).named] == ["dev.to"]
 
 
 def test_every_place_is_named_with_file_and_line_and_many_are_counted(checkout: Checkout) -> None:
@@ -119,7 +176,7 @@ def test_what_is_not_the_products_own_is_left_out_and_counted(checkout: Checkout
     found = search_checkout(root, HOSTS)
     assert (found.files, found.binaries, found.left_out, found.named) == (2, 1, 3, ())
     searched = search_source(root, HOSTS, what="holdout")
-    assert (searched.path, searched.files) == (str(root), 2)
+    assert (searched.path, searched.files, searched.binaries) == (str(root), 2, 1)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True, text=True).stdout
     # a file that is not tracked is a change, too
     assert searched.revision == f"{head[:8]}+changes"

@@ -49,9 +49,10 @@ def upgrade() -> None:
         sa.Column("source_revision", sa.Text(), nullable=True),
         sa.Column("source", sa.Text(), nullable=True),
         sa.Column("source_files", sa.Integer(), nullable=True),
+        sa.Column("source_binaries", sa.Integer(), nullable=True),
         sa.Column("requested_by", sa.Text(), nullable=False),
         sa.CheckConstraint(
-            "(source is null) = (source_revision is null) and (source is null) = (source_files is null)",
+            "num_nulls(source, source_revision, source_files, source_binaries) in (0, 4)",
             name=op.f("ck_freeze_uses_source"),
         ),
         sa.ForeignKeyConstraint(["sweep_id"], ["sweeps.id"], name=op.f("fk_freeze_uses_sweep_id")),

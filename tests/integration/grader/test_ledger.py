@@ -17,7 +17,7 @@ from scheduler.admission import admit_frozen
 from scheduler.request import Request, prepare
 
 Grade = Callable[..., Any]
-SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203)
+SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203, binaries=14)
 
 
 def _plan(engine: sa.Engine, plan: str, number: int, source: SearchedSource | None) -> str:
@@ -31,7 +31,10 @@ def _plan(engine: sa.Engine, plan: str, number: int, source: SearchedSource | No
 
 def test_a_holdouts_scorecard_prints_freeze_and_use_of_each_group(engine: sa.Engine, bv3_grade: Grade) -> None:
     first, second = _plan(engine, "c8", 1, None), _plan(engine, "c8", 2, SOURCE)
-    for sweep, number, source in ((first, 1, "was not searched"), (second, 2, "source at 21a08c23, 1203 files")):
+    for sweep, number, source in (
+        (first, 1, "was not searched"),
+        (second, 2, "source at 21a08c23, 1203 files read, 14 that are no text not searched"),
+    ):
         done = bv3_grade("scorecard", sweep, COLUMNS="160")
         assert done.code == 0, done.stderr
         for group in (
@@ -43,10 +46,10 @@ def test_a_holdouts_scorecard_prints_freeze_and_use_of_each_group(engine: sa.Eng
         assert source in done.stdout
         assert "retired since 2026-08-06, not in the suite's runs: txti" in done.stdout
     groups = json.loads(bv3_grade("scorecard", second, "--json").stdout)["freezes"]
-    assert [(group["group"], group["use"], group["source"]["files"]) for group in groups] == [
-        ("first", 2, 1203),
-        ("anonymous", 2, 1203),
-        ("editors", 2, 1203),
+    assert [(group["group"], group["use"], group["source"]["binaries"]) for group in groups] == [
+        ("first", 2, 14),
+        ("anonymous", 2, 14),
+        ("editors", 2, 14),
     ]
 
 

@@ -132,7 +132,7 @@ def test_a_host_that_the_product_names_is_refused_with_file_and_line(
 ) -> None:
     clean = do("c8", "--dry-run", "--source", str(product))
     assert clean.code == 0
-    assert "1 file read, none names a host of" in clean.out
+    assert "1 file read; none names a host of" in clean.out
     (product / "backend" / "sites.py").write_text("KNOWN = ['x.com',\n  'https://api.DEV.to/new']\n")
     for arguments in (("--dry-run",), ("--detach",)):
         refused = do("c8", *arguments, "--source", str(product))
@@ -159,6 +159,7 @@ def test_each_use_is_listed_with_the_source_that_was_searched(do: Callable[..., 
         "path": str(product),
         "revision": _git(product, "rev-parse", "--short=8", "HEAD"),
         "files": 1,
+        "binaries": 0,
     }
     shown = do("freezes", "holdout").out
     assert f"{second}  by " in shown

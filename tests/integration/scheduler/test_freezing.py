@@ -26,7 +26,7 @@ from scheduler.freezing import plan_freezes
 from scheduler.request import Request, prepare
 
 HOLDOUT = load_suite("holdout")
-SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203)
+SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203, binaries=14)
 Plan = Callable[..., str]
 
 

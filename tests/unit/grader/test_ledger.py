@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from broker.freezes import FreezeUse, SearchedSource, load_freezes
+from broker.freezes import FreezeUse, SearchedSource, count_files, load_freezes
 from grader.ledger import ledger_lines, to_group
 from grader.render import render_scorecard
 from grader.scorecard import build_scorecard, to_json
 
-SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203)
+SOURCE = SearchedSource(path="/src/openswarm", revision="21a08c23", files=1203, binaries=14)
 FIRST, _, EDITORS = load_freezes()
 ANEW = replace(
     EDITORS,
@@ -41,7 +41,7 @@ def test_each_group_is_printed_with_its_freeze_and_its_use() -> None:
     assert lines(use(FIRST, 3), use(ANEW, 1)) == [
         "group first      frozen 2026-08-02 at 1508e03c, taken over from the old harness; use 3",
         "group editors-2  frozen 2026-11-30 09:10:11 UTC at 21a08c23 by anna@mini-3, in place of editors: moved; use 1",
-        "none of the suite's hosts in the product's source at 21a08c23, 1203 files",
+        f"none of the suite's hosts in the product's source at 21a08c23, {count_files(SOURCE)}",
     ]
 
 
@@ -49,8 +49,9 @@ def test_each_group_is_printed_with_its_freeze_and_its_use() -> None:
     ("source", "revisions", "last"),
     [
         (None, ("21a08c23",), "the product's source was not searched for the suite's hosts"),
-        (SOURCE, ("21a08c24", "21a08c23"), "21a08c23, 1203 files; what ran is 21a08c24"),
-        (replace(SOURCE, files=1), (), "21a08c23, 1 file"),
+        (SOURCE, ("21a08c24", "21a08c23"), "14 that are no text not searched; what ran is 21a08c24"),
+        (replace(SOURCE, files=1, binaries=0), (), "21a08c23, 1 file read"),
+        (replace(SOURCE, binaries=1), (), "1203 files read, 1 that is no text not searched"),
     ],
 )
 def test_a_source_that_was_not_searched_or_is_not_what_ran_is_told(
@@ -73,5 +74,5 @@ def test_the_ledger_stands_on_the_scorecard_and_in_its_json(row_of: Callable[...
     assert "group first  frozen 2026-08-02 at 1508e03c, taken over from the old harness; use 2" in shown
     (group,) = to_json(card)["freezes"]
     assert (group["frozen_at"], group["use"], group["taken_over"]) == ("2026-08-02T00:00:00+00:00", 2, True)
-    assert group["source"] == {"path": "/src/openswarm", "revision": "21a08c23", "files": 1203}
+    assert group["source"] == {"path": "/src/openswarm", "revision": "21a08c23", "files": 1203, "binaries": 14}
     assert to_json(build_scorecard(sweep_of(1), [row_of(1)]))["freezes"] is None

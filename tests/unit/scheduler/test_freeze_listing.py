@@ -21,7 +21,7 @@ from scheduler.freeze_listing import (
 from scheduler.freezing import Frozen, Lineage, Standing
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "freezes.md").read_text("utf-8")
-SOURCE = SearchedSource(path="/src/open\x1b[1mswarm", revision="21a08c23", files=1)
+SOURCE = SearchedSource(path="/src/open\x1b[1mswarm", revision="21a08c23", files=1, binaries=2)
 NOW = datetime(2026, 11, 30, 10, tzinfo=UTC)
 FIRST, ANONYMOUS, EDITORS = load_freezes()
 ROW = FreezeRow(id=1, freeze=FIRST, recorded_at=NOW, uses=2)
@@ -71,7 +71,8 @@ def test_a_plan_tells_the_use_that_each_group_would_be_and_which_it_does_not_use
     text = " ".join(" ".join(standing_lines(standings, SOURCE)).split())
     assert "group first frozen 2026-08-02 at 1508e03c, taken over from the old harness; use 3 group editors" in text
     assert (
-        "taken over from the old harness; not used by this plan the product's source at 21a08c23: 1 file read" in text
+        "taken over from the old harness; not used by this plan the product's source at 21a08c23: 1 file read,"
+        " 2 that are no text not searched; none names a host of the holdout" in text
     )
     document = standing_document(standings, SOURCE)
     assert document is not None
