@@ -156,40 +156,46 @@ def test_what_is_typed_key_by_key_is_in_the_editors_model_once_and_posted(
     assert sites.posts(host)[-1]["text"].strip().translate(QUOTES) == TEXT
 
 
-def test_what_is_inserted_at_once_goes_through_what_takes_the_keys_into_the_model_once(
-    editor: Editor, wait_until: Wait
+def test_what_comes_at_once_in_lines_or_from_the_site_is_in_the_model_and_what_stands_beside_the_editor_is_not(
+    editor: Editor, site: Site, wait_until: Wait
 ) -> None:
+    # One page for all of it: opening one costs more than everything else here.
+    _find_elsewhere(editor)
     editor.click()
-    assert tuple(editor.frame.evaluate(TAKER)) == TAKERS[editor.site.name]
+    assert tuple(editor.frame.evaluate(TAKER)) == TAKERS[site.name]
     editor.page.keyboard.insert_text(TEXT)
     wait_until(lambda: editor.read() == TEXT, "the inserted text in the model", LIMIT_S)
     assert editor.survey() == (1, 0)
+    editor.page.keyboard.press("ControlOrMeta+A")
+    editor.page.keyboard.press("Delete")
+    wait_until(lambda: not editor.read(), "the empty editor", LIMIT_S)
+    _type_lines(editor)
+    wait_until(lambda: editor.read() == LINES, f"the lines, and not {editor.read()!r}", LIMIT_S)
+    _bring_back(editor, wait_until)
 
 
-def test_lines_and_signs_are_read_as_they_were_typed(editor: Editor, wait_until: Wait) -> None:
-    editor.click()
+def _find_elsewhere(editor: Editor) -> None:
+    """What stands in the search box of a page with enough text is not in the editor."""
+    assert len(editor.page.inner_text("main")) > 200
+    search = editor.page.get_by_role("searchbox").first
+    search.fill(TEXT)
+    assert editor.survey() == (0, 1)
+    search.fill("")
+
+
+def _bring_back(editor: Editor, wait_until: Wait) -> None:
+    """What the site brings back takes the place of the text; without a library there is no model to bring it to."""
+    if editor.site.truth.editor:
+        return
+    for text in (KEPT, ""):
+        editor.frame.evaluate(WRITE, text)
+        wait_until(lambda: editor.read() == text, "the written text in the model", LIMIT_S)  # noqa: B023 - at once
+
+
+def _type_lines(editor: Editor) -> None:
     for index, line in enumerate(LINES.split("\n")):
         if index:
             editor.page.keyboard.press("Enter")
-            # Trix sets its caret only as it renders the new line: a key that comes before then goes astray.
-            editor.frame.evaluate(RENDERED)
+        # Trix sets its caret only as it renders the new line: a key that comes before then goes astray.
+        editor.frame.evaluate(RENDERED)
         editor.page.keyboard.type(line)
-    wait_until(lambda: editor.read() == LINES, f"the lines, and not {editor.read()!r}", LIMIT_S)
-
-
-def test_what_the_site_brings_back_takes_the_place_of_the_text(editor: Editor, site: Site, wait_until: Wait) -> None:
-    if site.truth.editor:
-        pytest.skip("no library, so no model beside the element")
-    editor.click()
-    editor.page.keyboard.type("some words")
-    wait_until(lambda: editor.read() == "some words", "the typed text in the model", LIMIT_S)
-    editor.frame.evaluate(WRITE, KEPT)
-    wait_until(lambda: editor.read() == KEPT, "the written text in the model", LIMIT_S)
-    editor.frame.evaluate(WRITE, "")
-    wait_until(lambda: not editor.read(), "the empty model", LIMIT_S)
-
-
-def test_what_stands_in_the_search_box_of_a_page_with_enough_text_is_elsewhere(editor: Editor) -> None:
-    assert len(editor.page.inner_text("main")) > 200
-    editor.page.get_by_role("searchbox").first.fill(TEXT)
-    assert editor.survey() == (0, 1)
