@@ -151,16 +151,15 @@ def first_attempts(connection: sa.Connection, suite: str, tasks: Sequence[Frozen
     """
     rows = connection.execute(
         sa.text(
-            # each site and host once before they are compared: there are more attempts than sites
-            "with seen as (select distinct on (s.suite, r.site, r.task ->> 'host') s.suite, r.site,"
-            "  r.task ->> 'host' as host, r.sweep_id, a.started_at, r.kind = 'imported' as is_imported"
-            "  from site_runs r join sweeps s on s.id = r.sweep_id join attempts a on a.run_id = r.id"
-            "  order by s.suite, r.site, r.task ->> 'host', a.started_at)"
+            # each site of each sweep once before anything is compared or sorted: there are far more attempts
+            "with seen as (select r.sweep_id, r.site, r.task ->> 'host' as host, r.kind = 'imported' as is_imported,"
+            "  min(a.started_at) as started_at from site_runs r join attempts a on a.run_id = r.id group by 1, 2, 3, 4)"
             " select distinct on (k.site, k.host, e.is_imported)"
             "  k.site, k.host, e.sweep_id, e.started_at, e.is_imported"
-            " from unnest(cast(:sites as text[]), cast(:hosts as text[])) as k(site, host) join seen e"
+            " from unnest(cast(:sites as text[]), cast(:hosts as text[])) as k(site, host)"
+            " cross join seen e join sweeps s on s.id = e.sweep_id"
             # by name alone where the host is not known: a site that moved was never run at its new host
-            " on (e.suite = :suite and e.site = k.site and e.host is null) or e.host = k.host"
+            " where (s.suite = :suite and e.site = k.site and e.host is null) or e.host = k.host"
             "  or right(e.host, length(k.host) + 1) = '.' || k.host"
             " order by k.site, k.host, e.is_imported, e.started_at"
         ),

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
-from broker.freezes import SearchedSource
+from broker.freezes import SearchedSource, load_freezes
 from broker.store.engine import begin
-from broker.store.sweeps import create_sweep
+from broker.store.freezes import save_freeze
+from broker.store.sweeps import create_sweep, find_sweep
+from broker.suites import load_suite
+from grader.reading import read_ledger
 from scheduler.admission import admit_frozen
 from scheduler.request import Request, prepare
 
@@ -51,6 +56,25 @@ def test_a_holdouts_scorecard_prints_freeze_and_use_of_each_group(engine: sa.Eng
         ("anonymous", 2, 14),
         ("editors", 2, 14),
     ]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_suite_whose_file_does_not_say_that_it_is_frozen_has_a_ledger_as_long_as_any_freeze_is_its(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, *, is_committed: bool
+) -> None:
+    thawed = replace(load_suite("holdout"), is_frozen=False)
+    monkeypatch.setattr("grader.reading.load_suite", lambda _: thawed)
+    if not is_committed:
+        monkeypatch.setattr("grader.reading.load_freezes", tuple)
+    request = Request(plan="c8", n=1, sites=(), boxes=None)
+    prepared = prepare(request, datetime(2026, 11, 30, tzinfo=UTC), Random(1), "anna")
+    with begin(engine) as connection:
+        # past the door
+        create_sweep(connection, prepared.sweep)
+        sweep = find_sweep(connection, prepared.sweep.id)
+        assert read_ledger(connection, sweep) == (() if is_committed else None)
+        save_freeze(connection, load_freezes()[0])
+        assert read_ledger(connection, sweep) == ()
 
 
 def test_a_sweep_of_another_suite_has_no_ledger(engine: sa.Engine, bv3_grade: Grade) -> None:
