@@ -164,7 +164,7 @@
     const referred = ids.map((id) => el.getRootNode().getElementById?.(id)?.textContent ?? '').join(' ').trim();
     const labels = [...(el.labels ?? [])].map((label) => label.textContent).join(' ').trim();
     return referred || el.getAttribute('aria-label') || labels || el.getAttribute('title')
-      || el.getAttribute('placeholder') || '';
+      || el.getAttribute('placeholder') || el.getAttribute('aria-placeholder') || '';
   };
   const LABELS = ['aria-label', 'placeholder', 'aria-placeholder', 'data-placeholder', 'name'];
   const labelOf = (el) => LABELS.map((name) => el.getAttribute(name)).find(Boolean) || el.getAttribute('id') || '';

@@ -28,7 +28,7 @@ _SECOND_CHARS = 8
 class ListedBox:
     """A row of a text box that holds the payload."""
 
-    # in small letters
+    # in small letters and without spaces
     name: str
     # as far as the value shows it
     count: int
@@ -86,7 +86,8 @@ def _may_be(one: str, other: str) -> bool:
 
 
 def _name(text: str) -> str:
-    return _listed(text).casefold()
+    """As it is compared: paint decides on capitals, and on the space between two lines of a label."""
+    return _listed(text).casefold().replace(" ", "")
 
 
 def _listed(text: str) -> str:

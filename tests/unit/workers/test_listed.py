@@ -60,9 +60,18 @@ def test_row_is_a_frame_s_only_if_nothing_on_the_page_can_be_what_it_shows(names
     assert count(listing, *names) == beyond
 
 
-@pytest.mark.parametrize("name", ["Comment", "COMMENT", "comment", "* Comment", "Comment (required)"])
-def test_box_whose_name_is_painted_otherwise_is_no_second_box(name: str) -> None:
-    beyond = count_beyond(read_rows(f'[1]<textbox "{name}" value="{PAYLOAD}">', PAYLOAD), ["Comment"])
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("COMMENT", "Comment"),
+        ("* Comment", "Comment"),
+        ("Comment (required)", "Comment"),
+        ("Comment Required", "CommentRequired"),
+        ("Comment here", "Comment\nhereand the words of the field"),
+    ],
+)
+def test_box_whose_name_is_painted_otherwise_is_no_second_box(name: str, own: str) -> None:
+    beyond = count_beyond(read_rows(f'[1]<textbox "{name}" value="{PAYLOAD}">', PAYLOAD), [own])
     assert (beyond.count, beyond.is_sure) == (0, True)
 
 
