@@ -69,7 +69,15 @@ def _estimate(request: Request, claims: tuple[Claim, ...], power: float, questio
         trials=plan.trials if request.n is None else request.n,
         ground=ground,
         proofs=tuple(
-            prove(claim, sites=len(sites), share=ground.share, power=power, given=question.n) for claim in claims
+            prove(
+                claim,
+                sites=len(sites),
+                share=ground.share,
+                unverified=ground.unverified,
+                power=power,
+                given=question.n,
+            )
+            for claim in claims
         ),
     )
 

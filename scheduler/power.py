@@ -29,6 +29,8 @@ class Need:
     allowed: int
     # the probability that a sweep of so many proves it
     power: float
+    # of reach: runs that are likely to be excluded on the product's word alone; a proof counts them as misses
+    unverified: int = 0
 
 
 def at_most(count: int, trials: int, share: float) -> float:
@@ -105,13 +107,16 @@ def wilson_low(successes: int, trials: int) -> float:
     return (share + z2 / (2 * trials) - half) / (1 + z2 / trials)
 
 
-def weigh_reach(trials: int, sites: int, *, measurable: float, target: float, assumed: float) -> Need:
+def weigh_reach(
+    trials: int, sites: int, *, measurable: float, target: float, assumed: float, unverified: float = 0.0
+) -> Need:
     """What so many trials promise for a proof of reach, should its true share be `assumed`.
 
-    `measurable` is the share of runs that enter the rate; what is not measurable leaves it.
+    `measurable` is the share of runs that enter the rate; what is not measurable leaves it. Of that, the share of runs
+    that are `unverified` must not make the difference: the rate is to be proven with them as misses too.
     """
-    counted = round(trials * sites * measurable)
-    least = _fewest_reached(counted, target)
+    counted, doubted = round(trials * sites * measurable), round(trials * sites * unverified)
+    least = _fewest_reached(counted, counted + doubted, target)
     return Need(
         trials=trials,
         runs=trials * sites,
@@ -119,26 +124,29 @@ def weigh_reach(trials: int, sites: int, *, measurable: float, target: float, as
         allowed=-1 if least is None else counted - least,
         # as many reached as that, or more: as few missed, or fewer
         power=0.0 if least is None else at_most(counted - least, counted, 1.0 - assumed),
+        unverified=doubted,
     )
 
 
-def _fewest_reached(counted: int, target: float) -> int | None:
-    """Of so many, how many must be reached; None: all of them would not prove it."""
-    if counted < 1 or wilson_low(counted, counted) < target:
+def _fewest_reached(counted: int, among: int, target: float) -> int | None:
+    """Of so many `counted`, how many must be reached, as a share `among` more; None: all would not prove it."""
+    if counted < 1 or wilson_low(counted, among) < target:
         return None
     low, high = -1, counted
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if wilson_low(middle, counted) >= target else (middle, high)
+        low, high = (low, middle) if wilson_low(middle, among) >= target else (middle, high)
     return high
 
 
-def need_for_reach(sites: int, *, measurable: float, target: float, assumed: float, power: float) -> Need | None:
+def need_for_reach(
+    sites: int, *, measurable: float, target: float, assumed: float, power: float, unverified: float = 0.0
+) -> Need | None:
     """The fewest trials that prove reach with this power; None: more than any night has, or nothing is measurable."""
     trials = 0
     while sites * measurable > 0 and trials * sites * measurable < MOST_MEASURED:
         trials += 1
-        need = weigh_reach(trials, sites, measurable=measurable, target=target, assumed=assumed)
+        need = weigh_reach(trials, sites, measurable=measurable, unverified=unverified, target=target, assumed=assumed)
         if need.power >= power:
             return need
     return None

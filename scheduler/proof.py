@@ -49,6 +49,11 @@ class Ground:
         """The share of runs that can be measured."""
         return self.measurable.measurable / self.measurable.judged if self.measurable else 1.0
 
+    @property
+    def unverified(self) -> float:
+        """The share of runs that are excluded on the product's word alone."""
+        return self.measurable.unverified / self.measurable.judged if self.measurable else 0.0
+
     def hours(self, runs: int) -> float | None:
         """What so many runs take on the boxes; None: nothing was timed yet."""
         return None if self.time is None else runs * self.time.seconds / self.boxes / _HOUR_S
@@ -126,20 +131,24 @@ def _make_claim(what: What, target: float, assume: str | None) -> Claim:
     return Claim(what=what, target=target, assumed=assumed)
 
 
-def prove(claim: Claim, *, sites: int, share: float, power: float, given: int | None) -> Proof:
+def prove(claim: Claim, *, sites: int, share: float, power: float, given: int | None, unverified: float = 0.0) -> Proof:
     """The fewest trials that prove the claim with this power, and what the `given` number of trials promises."""
     if claim.what is What.FLAKE:
         need = need_for_flake(sites, target=claim.target, assumed=claim.assumed, power=power)
         most = -1 if need is None else min(need.allowed, _MOST_STEPS)
         steps = tuple(fewest_runs(failures, claim.target) for failures in range(most + 1))
     else:
-        need = need_for_reach(sites, measurable=share, target=claim.target, assumed=claim.assumed, power=power)
+        need = need_for_reach(
+            sites, measurable=share, unverified=unverified, target=claim.target, assumed=claim.assumed, power=power
+        )
         steps = ()
-    weighed = None if given is None else _weigh(claim, given, sites=sites, share=share)
+    weighed = None if given is None else _weigh(claim, given, sites=sites, share=share, unverified=unverified)
     return Proof(claim=claim, power=power, need=need, given=weighed, steps=steps)
 
 
-def _weigh(claim: Claim, trials: int, *, sites: int, share: float) -> Need:
+def _weigh(claim: Claim, trials: int, *, sites: int, share: float, unverified: float) -> Need:
     if claim.what is What.FLAKE:
         return weigh_flake(trials, sites, target=claim.target, assumed=claim.assumed)
-    return weigh_reach(trials, sites, measurable=share, target=claim.target, assumed=claim.assumed)
+    return weigh_reach(
+        trials, sites, measurable=share, unverified=unverified, target=claim.target, assumed=claim.assumed
+    )

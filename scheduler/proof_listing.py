@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from broker.store.coverage import Measurable
 from scheduler.listing import SCHEMA, count, fold
 from scheduler.power import Need
 from scheduler.proof import Estimate, Ground, Proof, What
@@ -55,7 +56,7 @@ def _proof_lines(proof: Proof, ground: Ground) -> Iterator[str]:
         f" with a chance of {_percent(proof.power)} or more:"
     )
     if proof.need is None:
-        yield "    no number of runs that a farm can do"
+        yield from (f"    {line}" for line in fold(_say_never(claim.what, ground), indent=4))
     else:
         yield from (f"    {line}" for line in _need_lines(proof.need, proof, ground))
     if proof.steps:
@@ -65,10 +66,21 @@ def _proof_lines(proof: Proof, ground: Ground) -> Iterator[str]:
         yield from (f"    {line}" for line in _need_lines(proof.given, proof, ground))
 
 
+def _say_never(what: What, ground: Ground) -> str:
+    known = ground.measurable
+    if what is What.FLAKE or known is None or not known.unverified:
+        return "no number of runs that a farm can do"
+    return (
+        f"no number of runs proves it while {known.unverified} of {known.judged} are UNVERIFIED, which count as misses"
+    )
+
+
 def _need_lines(need: Need, proof: Proof, ground: Ground) -> list[str]:
     runs = f"--n {need.trials}: {count(need.runs, 'run')}"
     if need.counted != need.runs:
         runs += f", {need.counted} of them measurable"
+    if need.unverified:
+        runs += f" and {need.unverified} UNVERIFIED, which count as misses"
     if need.allowed < 0:
         return fold(f"{runs}; too few to prove it, whatever comes of them; {_say_cost(ground, need.runs)}", indent=4)
     fails = "be spoilt" if proof.claim.what is What.FLAKE else "miss"
@@ -98,9 +110,13 @@ def _say_ground(estimate: Estimate) -> str:
         parts.append(
             "which sites are measurable is not known, all are counted"
             if known is None
-            else f"{known.measurable} of {known.judged} were measurable in {known.sweep}"
+            else f"{known.measurable} of {known.judged} were measurable{_say_unverified(known)} in {known.sweep}"
         )
     return f"rests on: {'; '.join(parts)}"
+
+
+def _say_unverified(known: Measurable) -> str:
+    return f" and {known.unverified} UNVERIFIED" if known.unverified else ""
 
 
 def _percent(share: float) -> str:

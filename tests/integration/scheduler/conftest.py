@@ -256,7 +256,7 @@ class Farm:
         assert answer.won, answer.reason
         return int(answer.attempt)
 
-    def end_run(self, attempt: int, bucket: Bucket = Bucket.OK) -> None:
+    def end_run(self, attempt: int, bucket: Bucket = Bucket.OK, **facts: Any) -> None:
         """The attempt is finished, reported and graded, its run closed, and the sweep too when it was the last."""
         self.box.client.step(attempt, self.box.token, "finished")
         with begin(self.engine) as connection:
@@ -277,7 +277,7 @@ class Farm:
                 bucket=bucket,
                 rule="by_hand",
                 detail="",
-                facts={},
+                facts=facts,
                 counts=True,
             )
             assert save_verdict(connection, verdict)

@@ -22,10 +22,13 @@ def test_the_four_suites_have_a_site_of_every_shape() -> None:
 
 
 def test_runs_are_summed_over_the_sites_of_a_shape_in_its_own_suite() -> None:
-    measured = {("known", "reddit"): 12, ("known", "instagram"): 5, ("holdout", "reddit"): 99, ("known", "x"): 0}
+    measured = {("known", "reddit", "textarea"): 12, ("known", "instagram", "textarea"): 5, ("known", "x", "draft"): 0}
+    # of another suite, and of what the site had before
+    measured |= {("holdout", "reddit", "textarea"): 99, ("known", "reddit", "lexical"): 3}
     covered = {one.shape: one for one in cover_shapes([KNOWN], measured)}
     assert (covered["textarea"].sites, covered["textarea"].runs) == (("reddit", "instagram"), 17)
     assert "textarea" not in unmeasured([*covered.values()])
+    assert covered["lexical"].runs == 3
     assert "draft" in unmeasured([*covered.values()])
     assert "tiptap" in siteless([*covered.values()])
 
@@ -33,7 +36,7 @@ def test_runs_are_summed_over_the_sites_of_a_shape_in_its_own_suite() -> None:
 def test_a_retired_site_covers_nothing() -> None:
     gone = Retirement(date="2026-11-30", evidence="the host is dead")
     suite = replace(KNOWN, tasks=tuple(replace(task, retired=gone) for task in KNOWN.tasks))
-    assert siteless(cover_shapes([suite], {("known", "x"): 7})) == tuple(EditorShape)
+    assert siteless(cover_shapes([suite], {("known", "x", "draft"): 7})) == tuple(EditorShape)
     textareas = next(one for one in cover_shapes([HOLDOUT], None) if one.shape == "textarea")
     assert not {"dpaste", "txti"} & set(textareas.sites)
 

@@ -166,6 +166,26 @@ def test_an_estimate_says_runs_chance_and_hours_and_what_they_rest_on() -> None:
     assert lines[-1] == "nothing was written"
 
 
+def test_unverified_exclusions_are_in_the_reckoning_of_a_proof_and_on_the_screen() -> None:
+    ground = estimate_of().ground
+    claim = read_claims(("reach=90%",), None)[0]
+
+    def said(measurable: int, unverified: int) -> str:
+        known = Measurable(sweep=SWEEP.id, measurable=measurable, judged=108, unverified=unverified)
+        grounded = replace(ground, measurable=known)
+        proof = prove(claim, sites=9, share=grounded.share, unverified=grounded.unverified, power=0.8, given=34)
+        lines = estimate_lines([replace(estimate_of(), ground=grounded, proofs=(proof,))])
+        assert max(map(len, lines)) <= 80
+        return " ".join(" ".join(lines).split())
+
+    assert "72 of 108 were measurable in" in said(72, 0)
+    assert "UNVERIFIED" not in said(72, 0)
+    few = said(72, 1)
+    assert "204 of them measurable and 3 UNVERIFIED, which count as misses" in few
+    assert f"72 of 108 were measurable and 1 UNVERIFIED in {SWEEP.id}" in few
+    assert "no number of runs proves it while 20 of 108 are UNVERIFIED" in said(72, 20)
+
+
 def test_what_was_never_timed_costs_a_dash() -> None:
     ground = Ground(boxes=1, boxes_from="no box is here now, one is assumed")
     plain = replace(estimate_of(), ground=ground)

@@ -98,6 +98,32 @@ def test_the_fewest_trials_for_reach_prove_it_with_the_power_asked_for_and_one_f
         assert fewer.power < power
 
 
+@given(st.integers(1, 25), st.sampled_from([0.8, 0.9]), st.sampled_from([0.02, 0.05]))
+@settings(deadline=None)
+def test_what_was_unverified_is_a_miss_in_a_proof_of_reach(sites: int, target: float, unverified: float) -> None:
+    assumed = (1 + target) / 2
+    need = need_for_reach(sites, measurable=0.8, unverified=unverified, target=target, assumed=assumed, power=0.5)
+    if need is None:
+        assert 0.8 * assumed / (0.8 + unverified) < target
+        return
+    assert need.unverified == round(need.runs * unverified)
+    reached, all_of_them = need.counted - need.allowed, need.counted + need.unverified
+    just, too_few = intervals.wilson(reached, all_of_them), intervals.wilson(reached - 1, all_of_them)
+    assert just is not None
+    assert too_few is not None
+    assert just.low >= target > too_few.low
+    believed = intervals.wilson(reached, need.counted)
+    assert believed is not None
+    assert believed.low >= target
+
+
+def test_no_number_of_runs_proves_reach_while_too_many_are_unverified() -> None:
+    for trials in (12, 120):
+        few = weigh_reach(trials, 9, measurable=0.8, unverified=0.1, target=0.9, assumed=0.95)
+        assert (few.allowed, few.power) == (-1, 0.0)
+    assert need_for_reach(9, measurable=0.8, unverified=0.1, target=0.9, assumed=0.95, power=0.8) is None
+
+
 def test_what_no_night_can_prove_is_said_so_soon() -> None:
     began_s = time.process_time()
     assert need_for_flake(9, target=0.01, assumed=0.00999, power=0.99) is None
