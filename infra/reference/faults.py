@@ -156,7 +156,7 @@ def _read_item(item: str) -> tuple[Fault, float | None]:
         near = difflib.get_close_matches(name, FAULTS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ReferenceFailure(
-            f"no fault is called {name!r}", hint=f"{hint}`python -m infra.reference faults` lists all"
+            f"no fault is called {name!r}", hint=f"{hint}`.venv/bin/python -m infra.reference faults` lists all"
         )
     if not colon:
         return fault, None

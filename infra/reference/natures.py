@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from infra.reference.failure import ReferenceFailure
 from infra.reference.sites.natures import NATURES, Nature
 
-_HINT = "`python -m infra.reference natures` lists all"
+_HINT = "`.venv/bin/python -m infra.reference natures` lists all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,8 @@ def parse(text: str) -> Chances:
 def _read_item(item: str) -> Chance:
     name, colon, rate = (word.strip() for word in item.partition(":"))
     nature = NATURES.get(name)
+    if name == "all":
+        raise ReferenceFailure("all stands beside other natures", hint="say all or all:RATE, or name each nature")
     if nature is None:
         near = difflib.get_close_matches(name, NATURES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""

@@ -70,7 +70,7 @@ def test_none_is_none() -> None:
         ("late_mont", "no nature is called 'late_mont'", "did you mean late_mount?"),
         ("quantum_flip", "no nature is called 'quantum_flip'", "lists all"),
         ("", "no nature is called ''", "lists all"),
-        ("all,dm_trap", "no nature is called 'all'", "lists all"),
+        ("all,dm_trap", "all stands beside other natures", "all:RATE"),
         ("all:0", "the rate of all is '0'", "more than 0"),
         ("all:nan", "the rate of all is 'nan'", "at most 1"),
         ("dm_trap:2", "the rate of dm_trap is '2'", "at most 1"),
