@@ -118,7 +118,9 @@ def plan(  # noqa: PLR0917 - click passes all by name
     boxes: int | None,
     as_json: bool,  # noqa: FBT001 - click
 ) -> int:
-    """Say how many runs the plan NAME has, how many a proof needs, and what they cost. Writes nothing.
+    """Say how many runs the plan NAME and its proofs need.
+
+    And what they cost in hours on the boxes there are. Nothing is written.
 
     Proven is what the scorecard calls so: the bound of the interval at 95%, not the rate alone. Hours are reckoned
     from what runs of the same suite took on this farm, from start to start.
@@ -133,7 +135,9 @@ def plan(  # noqa: PLR0917 - click passes all by name
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def suites(name: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
-    """List the suites, or the tasks of the suite NAME, and which editor shapes they cover.
+    """List the suites, or the tasks of the suite NAME.
+
+    And which editor shapes they cover.
 
     Of each shape: its sites, and how many runs on them could be measured on this farm. Shapes without are named.
     """
@@ -156,7 +160,10 @@ def list_sweeps(as_json: bool, limit: int) -> int:  # noqa: FBT001 - click
 @SWEEP
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def status(sweep: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Show how far SWEEP is: an id, a unique beginning of one, or `last`."""
+    """Show how far SWEEP is.
+
+    SWEEP is an id, a unique beginning of one, or `last`.
+    """
     from scheduler import commands
 
     return commands.show_status(sweep, as_json=as_json)
@@ -189,7 +196,9 @@ def resume(  # noqa: PLR0917 - click passes all by name
     gate: bool,  # noqa: FBT001 - click
     out: Path,
 ) -> int:
-    """Go on with SWEEP where it was interrupted; nothing that was done is done again.
+    """Go on with SWEEP where it was interrupted.
+
+    Nothing that was done is done again.
 
     A farm on this machine that has fewer boxes than the sweep was planned with is grown to as many,
     or to K. Boxes that are there already stay.
@@ -207,7 +216,10 @@ def resume(  # noqa: PLR0917 - click passes all by name
 @click.option("--detach", is_flag=True, help="Don't wait for the runs that boxes are at.")
 @ending_options
 def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> int:  # noqa: FBT001 - click
-    """Cancel SWEEP: no further run starts, those that boxes are at finish. It can't be resumed."""
+    """Cancel SWEEP for good.
+
+    No further run starts, those that boxes are at finish. It can't be resumed.
+    """
     from scheduler import commands
 
     return commands.cancel_sweep(sweep, _wishes(as_json, gate, out), detach=detach)
@@ -225,7 +237,9 @@ def cancel(sweep: str, detach: bool, as_json: bool, gate: bool, out: Path) -> in
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def freeze(suite: str, reason: str | None, revision: str | None, source: Path | None, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Freeze each group of SUITE that is not frozen yet: its tasks, the date, the product's revision, and by whom.
+    """Freeze each group of SUITE that is not frozen yet.
+
+    On record are its tasks, the date, the product's revision, and by whom.
 
     A group that is frozen as it stands is left so. One that changed is refused, unless a --reason is given: then a new
     group is begun in its place, `first-2` for `first`, whose uses are counted from 1. Nothing frozen is forgotten.
@@ -241,7 +255,10 @@ def freeze(suite: str, reason: str | None, revision: str | None, source: Path | 
 @click.argument("suite", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def freezes(suite: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
-    """List what was frozen, of SUITE or of all, and every sweep that has used it."""
+    """List what was frozen, and every sweep that has used it.
+
+    Of SUITE, or of all.
+    """
     from scheduler import freeze_commands
 
     return freeze_commands.show_freezes(suite, as_json=as_json)

@@ -41,7 +41,7 @@ _WORDS = (
     Words(
         name="c7",
         trials=12,
-        short="Plan the known suite: the nine sites, dry, for criteria 1, 3, 4, 5 and 7.",
+        short="Plan the known suite: the nine sites, dry, for criteria 1, 5 and 7.",
         text="Plan the known suite: its nine sites, N trials each, in dry mode (nothing is ever sent).",
         examples="""
   bv3-schedule c7 --n 12              108 site-runs
@@ -134,7 +134,7 @@ def _make_command(words: Words, start: Start) -> click.Command:
         *([] if words.is_series else [_SITE]),
         *([_SOURCE] if words.has_source else []),
         DETACH,
-        click.option("--dry-run", is_flag=True, help="Print what would be planned; write and start nothing."),
+        click.option("--dry-run", is_flag=True, help="Print what would be planned; write nothing, start no box."),
         click.option(
             "--unverified",
             is_flag=True,
