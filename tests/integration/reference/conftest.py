@@ -170,7 +170,8 @@ class Double:
             assert answer.json() == {"ok": True}
             frames = []
             while True:
-                frames.append(json.loads(socket.recv(LIMIT_S)))
+                # a page with a hundred frames takes its time on a busy machine
+                frames.append(json.loads(socket.recv(3 * LIMIT_S)))
                 if is_terminal(frames[-1]):
                     return session, frames
 
