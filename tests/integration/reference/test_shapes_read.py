@@ -56,11 +56,15 @@ class Editor:
         page.wait_for_function(f"path => !!({ELEMENT})(path)", arg=path, timeout=LIMIT_MS)
         element = page.evaluate_handle(ELEMENT, path).as_element()
         assert element is not None
-        element.scroll_into_view_if_needed()
-        self._click(element.bounding_box())
+        self._element = element
+        self.click()
         page.evaluate("() => { delete globalThis.reference; }")
 
-    def _click(self, box: Any) -> None:
+    def click(self) -> None:
+        """The editor has the caret."""
+        self._element.scroll_into_view_if_needed()
+        box = self._element.bounding_box()
+        assert box is not None
         self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def read(self) -> PageRead:
@@ -86,6 +90,8 @@ def test_payload_is_counted_where_it_was_typed_and_nowhere_else(
     editor = open_editor(shape)
     empty = editor.read()
     assert (empty.payload, empty.in_part, empty.frames_unread) == (Seen.ABSENT, False, 0), empty.editables
+    _look_beside(editor)
+    editor.click()
     editor.page.keyboard.type(PAYLOAD)
     wait_until(lambda: editor.read().payload_count, "the typed text", LIMIT_MS / 1000)
     once = editor.read()
@@ -97,16 +103,17 @@ def test_payload_is_counted_where_it_was_typed_and_nowhere_else(
     assert (twice.payload_count, twice.editables[0].payload_count) == (2, 2), twice.editables
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_what_stands_in_other_places_is_not_the_editors(open_editor: Open, shape: EditorShape) -> None:
-    editor = open_editor(shape)
+def _look_beside(editor: Editor) -> None:
+    """What only echoes the payload holds nothing, and what stands in the search box is not the editor's."""
     editor.page.evaluate(ECHO, PAYLOAD)
     echoed = editor.read()
     assert (echoed.payload, echoed.payload_count) == (Seen.ABSENT, 0), echoed.editables
-    editor.page.get_by_role("searchbox").first.fill(PAYLOAD)
+    search = editor.page.get_by_role("searchbox").first
+    search.fill(PAYLOAD)
     searched = editor.read()
     assert (searched.payload, searched.payload_count) == (Seen.SEEN, 1), searched.editables
     assert (searched.editables[0].kind, searched.editables[0].label) == ("input", "Search notes")
+    search.fill("")
 
 
 def test_reading_asks_nothing_of_the_pages_account_and_of_the_products_marks() -> None:
