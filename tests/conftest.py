@@ -50,10 +50,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item._id = type(item.id).parse(marked)
 
 
+# The system gives a port that was let go again at once: two parts of one box would get the same.
+_GIVEN: set[int] = set()
+
+
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
 
 
 def _wait_until(condition: Callable[[], bool], what: str, timeout_s: float = _START_TIMEOUT_S) -> None:

@@ -12,8 +12,9 @@ from workers.renderer.errors import CommandError, describe
 from workers.renderer.protocol import Reply
 
 ACTIONS_MOST = 5
-# A click's navigation begins a little after the click.
-SETTLE_S = 0.15
+# A click's navigation begins a little after the click, and on a busy machine later.
+SETTLE_S = 0.4
+LOOK_EVERY_S = 0.02
 
 Action = Callable[[Tab, Mapping[str, Any]], Awaitable[Reply]]
 
@@ -92,6 +93,8 @@ async def _run_step(actions: Mapping[str, Action], tab: Tab, step: Step) -> Repl
 
 
 async def _is_elsewhere(tab: Tab, before: str) -> bool:
-    if tab.page.url == before:
-        await asyncio.sleep(SETTLE_S)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SETTLE_S
+    while tab.page.url == before and loop.time() < end:
+        await asyncio.sleep(LOOK_EVERY_S)
     return tab.page.url != before
