@@ -95,6 +95,7 @@ async def _run_step(actions: Mapping[str, Action], tab: Tab, step: Step) -> Repl
 async def _is_elsewhere(tab: Tab, before: str) -> bool:
     loop = asyncio.get_running_loop()
     end = loop.time() + SETTLE_S
-    while tab.page.url == before and loop.time() < end:
+    while True:
+        if tab.page.url != before or loop.time() > end:
+            return tab.page.url != before
         await asyncio.sleep(LOOK_EVERY_S)
-    return tab.page.url != before
