@@ -71,7 +71,7 @@
       out.frames += 1;
       const inner = el.contentDocument;
       if (inner) collect(inner, out.frames);
-      else out.unread += 1;
+      else if (!isBadge(el)) out.unread += 1;
     };
     // a form can have none of these
     for (const el of root.querySelectorAll('*')) if (!isForm(el)) attempt(() => look(el));

@@ -109,6 +109,12 @@ def test_invisible_frame_of_another_origin_hides_no_editor(read: Read) -> None:
     assert (page.frames_unread, page.payload) == (0, Seen.ABSENT)
 
 
+def test_badge_of_a_captcha_hides_no_editor(read: Read) -> None:
+    frame = "<iframe src='data:text/html,<p>x' width=256 height=60 onload='ready=true'></iframe>"
+    page = read(f"<script>ready=false</script><div class=grecaptcha-badge>{frame}</div><textarea></textarea>")
+    assert (page.frames, page.frames_unread, page.payload) == (1, 0, Seen.ABSENT)
+
+
 FORM = "<form><input type=email><input type=password><button>Sign in</button></form>"
 
 

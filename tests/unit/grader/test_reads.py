@@ -179,6 +179,12 @@ def test_comment_is_often_called_a_reply(kind: str, label: str, task: SiteTask) 
             ["Regex test string", "Regular expression test string", "Test string", "Replace with your test string"],
         ),
         (
+            "known",
+            "twitch",
+            ["Message", "Direct message", "Whisper"],
+            ["Send a message", "Chat message", "Message the channel", "Say hello"],
+        ),
+        (
             "holdout",
             "codemirror",
             ["CSS", "css editor", "JS", "JavaScript", "JavaScript code"],
