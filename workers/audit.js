@@ -216,7 +216,10 @@
   // So small that the text is somewhere else, if it is of a text at all. An empty line of text has no width either.
   const isTiny = (el) => !isLarge(el, 8, 8) && !['body', 'html'].includes(el.localName)
     && el.ownerDocument.defaultView?.getComputedStyle(el).display !== 'inline';
+  // A pane that only shows, and is listed as a text box all the same.
+  const isPane = (el) => el.getAttribute('contenteditable') === 'false' && el.getAttribute('role') === 'textbox';
   const readOneEditable = (el, frame, taken) => {
+    if (isPane(el) && isVisible(el)) addEcho(el, textOf(el, 'textbox'));
     const kind = kindOf(el);
     if (!kind || !isVisible(el) || isMirror(el) || el.matches(ALL_TAKERS)) return;
     if (isField(kind) && !isLarge(el, 8, 8)) return;

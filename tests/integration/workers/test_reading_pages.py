@@ -109,6 +109,25 @@ def test_invisible_frame_of_another_origin_hides_no_editor(read: Read) -> None:
     assert (page.frames_unread, page.payload) == (0, Seen.ABSENT)
 
 
+@pytest.mark.parametrize(
+    "pane",
+    [
+        "<div role=textbox contenteditable=false aria-readonly=true aria-label=To>PAYLOAD</div>",
+        "<div role=textbox aria-readonly=true aria-label=To>PAYLOAD</div>",
+        "<textarea readonly aria-label=To>PAYLOAD</textarea>",
+    ],
+)
+def test_row_of_a_pane_that_only_shows_is_no_copy_in_a_frame_that_could_not_be_entered(page: Page, pane: str) -> None:
+    frame = "<iframe src='data:text/html,<p>x' onload='ready = true'></iframe>"
+    body = f"<script>ready = false</script><div contenteditable aria-label=From>PAYLOAD</div>{pane}{frame}"
+    page.set_content(body.replace("PAYLOAD", PAYLOAD))
+    page.wait_for_function("ready")
+    rows = "".join(f'[{row}]<textbox "{name}" value="{PAYLOAD}">\n' for row, name in ((1, "From"), (2, "To")))
+    plain: dict[str, Any] = json.loads(page.evaluate(make_expression()))
+    found = interpret(plain, card="c", payload=PAYLOAD, listing=rows, after_dispatch=1, offset_ms=1, duration_ms=1)
+    assert (found.payload, found.payload_count) == (Seen.SEEN, 1)
+
+
 def test_badge_of_a_captcha_hides_no_editor(read: Read) -> None:
     frame = "<iframe src='data:text/html,<p>x' width=256 height=60 onload='ready=true'></iframe>"
     page = read(f"<script>ready=false</script><div class=grecaptcha-badge>{frame}</div><textarea></textarea>")
